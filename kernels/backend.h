@@ -1,0 +1,152 @@
+// All device math of the project, behind one interface shaped by streams and events.
+//
+// Every op is queued on a Stream and may return before it ran; results are valid after Synchronize, or on the
+// device for later ops of the same stream, or of another stream after Record + Wait. The CPU backends run ops
+// at once on the calling thread (and their own pool), so for them a stream is only an order. Ops of different
+// streams may be called from different threads at the same time; ops of one stream may not.
+//
+// Unless an op says otherwise every tensor is f32, on this backend's device, last dimension contiguous. An op
+// checks shapes, dtypes and devices and answers INVALID_ARGUMENT naming the operand; it never aborts.
+// No op allocates device memory that outlives the call.
+#ifndef SCD_KERNELS_BACKEND_H_
+#define SCD_KERNELS_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/paged_kv.h"
+#include "kernels/rope_table.h"
+#include "kernels/tensor_view.h"
+
+namespace scd {
+
+// An order of queued work.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+};
+
+// A point in a stream's order that another stream or the host can wait for.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// Owned memory; freed on destruction. Contents are undefined after allocation.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual void* data() const = 0;
+  virtual std::size_t size_bytes() const = 0;
+  virtual Device device() const = 0;
+
+  // A contiguous view of the first bytes; dtype and shape must fit into size_bytes().
+  TensorView View(DType dtype, const Shape& shape) const { return TensorView(data(), dtype, shape, device()); }
+};
+
+enum class MemoryKind : std::uint8_t {
+  kDevice,   // where ops run
+  kStaging,  // host memory that copies to and from the device fast (pinned for CUDA)
+};
+
+// How products are computed. kAuto: bf16 with f32 accumulation where the CPU or GPU has it in hardware, else f32.
+enum class MathMode : std::uint8_t { kAuto, kF32, kBF16 };
+
+// A weight matrix (and bias) in the layout that this backend multiplies fastest with. Belongs to its backend.
+class PackedWeight {
+ public:
+  virtual ~PackedWeight() = default;
+  virtual std::int64_t in_features() const = 0;
+  virtual std::int64_t out_features() const = 0;
+};
+
+struct MatMulOptions {
+  bool accumulate = false;  // out += x W^T + b instead of out = x W^T + b
+};
+
+struct GemmOptions {
+  bool transpose_a = false;  // a is stored [k, m]
+  bool transpose_b = false;  // b is stored [n, k]
+  float alpha = 1.0f;
+  float beta = 0.0f;  // c = alpha * a b + beta * c; with 0 the old c is not read
+};
+
+struct AttentionOptions {
+  float scale = 1.0f;               // applied to q k^T, normally 1 / sqrt(head_dim)
+  std::int64_t sliding_window = 0;  // row at position p attends to (p - sliding_window, p]; 0: no window
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // "reference", "cpu", ...
+  virtual std::string_view name() const = 0;
+  virtual Device device() const = 0;
+  // One line for start-up logs: library, instruction set, threads, math mode.
+  virtual std::string Describe() const = 0;
+
+  // --- memory and order ---
+  // RESOURCE_EXHAUSTED where the memory is not there.
+  virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
+  virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
+  virtual absl::Status Record(Event& event, Stream& stream) = 0;
+  virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
+  virtual absl::Status Synchronize(Stream& stream) = 0;
+
+  // dst and src have one shape; dtypes among f32, f16, bf16 are converted, others must be equal. Host <-> device
+  // and device <-> device; both may be strided in the first dimension.
+  virtual absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) = 0;
+
+  // --- weights ---
+  // weight: [out, in] f32, f16 or bf16 on the host; bias: [out] f32 on the host or empty.
+  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias) = 0;
+
+  // out[rows, out_features] = x[rows, in_features] W^T + bias.
+  virtual absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
+                              const MatMulOptions& options = {}) = 0;
+
+  // General dense product, always in f32: c[m, n] = alpha * op(a)[m, k] op(b)[k, n] + beta * c.
+  virtual absl::Status Gemm(Stream& stream, ConstTensorView a, ConstTensorView b, TensorView c,
+                            const GemmOptions& options = {}) = 0;
+
+  // --- pointwise ---
+  // out[rows, dim] = x / sqrt(mean(x^2) + epsilon) * weight[dim]; out may be x. For per-head norms view
+  // [tokens, heads, head_dim] as [tokens * heads, head_dim].
+  virtual absl::Status RmsNorm(Stream& stream, ConstTensorView x, ConstTensorView weight, float epsilon,
+                               TensorView out) = 0;
+
+  // Turns x [tokens, heads, head_dim] in place; positions [tokens] i32, each in [0, rows of the table).
+  virtual absl::Status Rope(Stream& stream, TensorView x, ConstTensorView positions, const RopeTable& table) = 0;
+
+  // out[rows, dim] = silu(gate[rows, dim]) * up[rows, dim]; out may be gate or up.
+  virtual absl::Status SwiGlu(Stream& stream, ConstTensorView gate, ConstTensorView up, TensorView out) = 0;
+
+  // x[rows, dim] = x * sigmoid(x), in place.
+  virtual absl::Status Silu(Stream& stream, TensorView x) = 0;
+
+  // out[tokens, dim] = table[ids[tokens]]; table [vocabulary, dim] f32, f16 or bf16; ids i32, each checked.
+  virtual absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) = 0;
+
+  // --- KV cache ---
+  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages.
+  virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
+                               const PagedKv& kv) = 0;
+
+  // Causal attention of q (after RoPE) [rows, heads, head_dim] over paged KV, grouped queries (heads is a
+  // multiple of the pages' kv_heads); out [rows, heads, head_dim]. Sequences' rows do not overlap. Never
+  // materialises a [rows, positions] matrix.
+  virtual absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
+                                 const AttentionOptions& options, TensorView out) = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_KERNELS_BACKEND_H_
