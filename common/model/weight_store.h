@@ -1,0 +1,67 @@
+// A model's weights by meaning, whatever file they lie in (safetensors, sharded safetensors, GGUF, either with a LoRA
+// adapter merged). Every tensor was checked for presence, shape, dtype and extent when the store was made.
+#ifndef SCD_COMMON_MODEL_WEIGHT_STORE_H_
+#define SCD_COMMON_MODEL_WEIGHT_STORE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/model_config.h"
+#include "kernels/tensor_view.h"
+
+namespace scd {
+
+enum class WeightKind : std::uint8_t {
+  kEmbedding,      // [vocab, hidden]
+  kFinalNorm,      // [hidden]
+  kLmHead,         // [vocab, hidden]; the embedding where they are tied
+  kAttentionNorm,  // [hidden], RMSNorm before attention
+  kQ, kK, kV,      // [d_q, hidden], [d_kv, hidden], [d_kv, hidden]; rows in "rotate half" order whatever the file's
+  kO,              // [hidden, d_q]
+  kQBias, kKBias, kVBias, kOBias,  // present only where the config says so
+  kQNorm, kKNorm,  // [head_dim], Qwen3
+  kMlpNorm,        // [hidden], RMSNorm before the MLP
+  kGate, kUp,      // [intermediate, hidden]
+  kDown,           // [hidden, intermediate]
+  kGateBias, kUpBias, kDownBias,
+};
+std::string_view WeightKindName(WeightKind kind);
+
+// The shape that `config` asks of a weight.
+Shape WeightShape(const ModelConfig& config, WeightKind kind);
+// The weights that `config` asks for: per layer (kinds with a layer) and per model.
+std::vector<WeightKind> LayerWeightKinds(const ModelConfig& config);
+std::vector<WeightKind> ModelWeightKinds(const ModelConfig& config);
+
+// A tensor on the host: a view into a mapped file, or values that were made (dequantised, merged) and are owned here.
+class HostTensor {
+ public:
+  explicit HostTensor(ConstTensorView mapped) : view_(mapped) {}
+  HostTensor(std::vector<float> values, const Shape& shape)
+      : values_(std::move(values)), view_(values_.data(), DType::kF32, shape) {}
+  HostTensor(HostTensor&&) = default;
+  HostTensor& operator=(HostTensor&&) = default;
+  HostTensor(const HostTensor&) = delete;
+  HostTensor& operator=(const HostTensor&) = delete;
+
+  // f32, f16 or bf16, contiguous.
+  ConstTensorView view() const { return view_; }
+
+ private:
+  std::vector<float> values_;
+  ConstTensorView view_;
+};
+
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+  // layer is -1 for the model's own weights. NOT_FOUND for a kind that the model does not have.
+  virtual absl::StatusOr<HostTensor> Load(WeightKind kind, std::int64_t layer) const = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_MODEL_WEIGHT_STORE_H_
