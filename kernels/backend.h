@@ -136,7 +136,8 @@ class Backend {
   virtual absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) = 0;
 
   // --- KV cache ---
-  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages.
+  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages. Either
+  // k or v may be an empty view: then only the other is written.
   virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
                                const PagedKv& kv) = 0;
 

@@ -1,0 +1,106 @@
+// The consumer's engine: owns the transformer and the KV pages, admits requests, runs their native parts, and decodes
+// all of them together in one continuous batch on one thread.
+//
+// A request's life:  queued -> admitted (pages reserved) -> staging (codes are rebuilt by another thread into its
+// sequence, the native head runs meanwhile) -> native rest (prefill of every position that is not valid yet, in
+// chunks) -> decoding or scoring -> done. A native request has nothing to stage. New requests join between steps.
+#ifndef SCD_CONSUMER_ENGINE_H_
+#define SCD_CONSUMER_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/cache/sequence.h"
+#include "common/model/transformer.h"
+#include "consumer/sampler.h"
+
+namespace scd {
+
+enum class FinishReason : std::uint8_t { kStopToken, kMaxTokens, kStopped };
+
+struct EngineTimings {
+  double queue_ms = 0;           // submit -> admitted
+  double native_prefill_ms = 0;  // running native positions of the prompt, without waiting
+  double first_token_ms = 0;     // submit -> first token
+  double decode_ms = 0;          // first token -> last token
+  std::int64_t num_computed = 0; // prompt positions that the engine computed natively
+};
+
+// How a request hears from the engine. All calls come from the engine's thread, in order, and must not block.
+// After OnDone nothing is called any more.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  // Pages are reserved; `sequence` is valid until OnDone. Staged requests start rebuilding now.
+  virtual void OnAdmitted(Sequence& sequence) = 0;
+  // One token of a Generate request. Returns false to end it (kStopped), for example after a stop string.
+  virtual bool OnToken(const SampledToken& token) = 0;
+  // Logits [rows, vocabulary] f32 of a Score request from score position first_row on, valid during the call.
+  virtual void OnLogits(std::int64_t first_row, ConstTensorView logits) = 0;
+  // OK with the reason, or the error (CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, the status given to Fail,
+  // INTERNAL). Pages are free again.
+  virtual void OnDone(const absl::Status& status, FinishReason reason, const EngineTimings& timings) = 0;
+};
+
+struct EngineRequest {
+  std::vector<std::int32_t> prompt;
+  // Positions [staged_begin, staged_end) arrive from elsewhere: the engine computes [0, staged_begin) at once and the
+  // rest after Staged(). Equal: nothing is staged. staged_end <= prompt.size() - 1.
+  std::int64_t staged_begin = 0;
+  std::int64_t staged_end = 0;
+
+  // Generate: max_tokens > 0. Score: `continuation` is teacher-forced and logits of the last prompt position and of
+  // every continuation position go to OnLogits (continuation.size() + 1 rows).
+  bool score = false;
+  std::vector<std::int32_t> continuation;
+  std::int64_t max_tokens = 0;
+  SamplingParams sampling;
+  std::vector<std::int32_t> stop_token_ids;  // not sent to OnToken
+};
+
+struct EngineOptions {
+  std::int64_t num_pages = 0;
+  std::int64_t page_tokens = 32;
+  std::int64_t max_batch_sequences = 16;    // decoded together
+  std::int64_t prefill_chunk_tokens = 256;  // native prefill rows per step, so that decode of others goes on
+  std::int64_t max_queued_requests = 64;    // beyond: RESOURCE_EXHAUSTED at once
+};
+
+class Engine {
+ public:
+  using RequestId = std::uint64_t;
+
+  // Starts the engine's thread. `transformer` outlives this.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Transformer& transformer, const EngineOptions& options);
+
+  // Cancels what is left and joins the thread.
+  virtual ~Engine() = default;
+
+  // INVALID_ARGUMENT (empty prompt, ids outside the vocabulary, sampling, longer than max_positions or than all pages),
+  // RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (shutting down). The observer lives until OnDone returned.
+  virtual absl::StatusOr<RequestId> Submit(EngineRequest request, std::shared_ptr<EngineObserver> observer) = 0;
+
+  // Codes of [staged_begin, end) are rebuilt and marked valid; end <= staged_end, the rest is computed natively.
+  virtual void Staged(RequestId id, std::int64_t end) = 0;
+  // Gives up staging: everything not valid is computed natively ("prefer").
+  virtual void ComputeNatively(RequestId id) = 0;
+  // Ends a request wherever it is, with this status; takes effect within one layer of a forward pass. Unknown or
+  // finished ids are ignored.
+  virtual void Fail(RequestId id, const absl::Status& status) = 0;
+
+  struct Stats {
+    std::int64_t pages_used = 0;
+    std::int64_t pages_total = 0;
+    std::int64_t requests_queued = 0;
+    std::int64_t requests_running = 0;
+  };
+  virtual Stats stats() const = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_CONSUMER_ENGINE_H_

@@ -1,0 +1,236 @@
+#include "kernels/checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+constexpr std::initializer_list<DType> kFloat = {DType::kF32};
+constexpr std::initializer_list<DType> kIndex = {DType::kI32};
+constexpr std::initializer_list<DType> kAnyFloat = {DType::kF32, DType::kF16, DType::kBF16};
+
+bool IsFloat(DType dtype) { return std::find(kAnyFloat.begin(), kAnyFloat.end(), dtype) != kAnyFloat.end(); }
+
+template <typename... Parts>
+absl::Status Bad(std::string_view op, std::string_view operand, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(op, ": ", operand, " ", parts...));
+}
+
+std::string Expected(std::initializer_list<std::int64_t> dims) {
+  std::string text = "[";
+  const char* separator = "";
+  for (const std::int64_t dim : dims) {
+    absl::StrAppend(&text, separator, dim == kAnyDim ? "any" : absl::StrCat(dim));
+    separator = ", ";
+  }
+  return text + "]";
+}
+
+// Memory order: last dimension of stride 1, inner dimensions packed, the first one at least as far apart as that.
+absl::Status CheckStrides(std::string_view op, std::string_view operand, const ConstTensorView& view) {
+  std::int64_t packed = 1;
+  for (int i = view.rank() - 1; i >= 0; --i) {
+    const bool first_of_many = i == 0 && view.rank() > 1;
+    const bool good = view.dim(i) <= 1 || (first_of_many ? view.stride(i) >= packed : view.stride(i) == packed);
+    if (!good) return Bad(op, operand, "has stride ", view.stride(i), " in dimension ", i, ", expected ", packed);
+    packed *= view.dim(i);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPages(std::string_view op, const PagedKv& kv, Device device) {
+  SCD_RETURN_IF_ERROR(
+      CheckOperand(op, "k_pages", kv.k_pages, device, kFloat, {kAnyDim, kAnyDim, kAnyDim, kAnyDim}));
+  const Shape& shape = kv.k_pages.shape();
+  SCD_RETURN_IF_ERROR(
+      CheckOperand(op, "v_pages", kv.v_pages, device, kFloat, {shape[0], shape[1], shape[2], shape[3]}));
+  return CheckOperand(op, "block_table", kv.block_table, device, kIndex, {kAnyDim});
+}
+
+}  // namespace
+
+absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view, Device device,
+                          std::initializer_list<DType> dtypes, std::initializer_list<std::int64_t> expected) {
+  bool fits = view.rank() == static_cast<int>(expected.size());
+  for (int i = 0; fits && i < view.rank(); ++i) {
+    const std::int64_t want = expected.begin()[i];
+    fits = want == kAnyDim ? view.dim(i) >= (i == 0 ? 0 : 1) : view.dim(i) == want;
+  }
+  if (!fits) return Bad(op, operand, "has shape ", view.shape().ToString(), ", expected ", Expected(expected));
+  if (std::find(dtypes.begin(), dtypes.end(), view.dtype()) == dtypes.end()) {
+    return Bad(op, operand, "has dtype ", DTypeName(view.dtype()), ", which this op does not take");
+  }
+  if (view.device() != device) return Bad(op, operand, "lies on another device than the op runs on");
+  if (view.empty() && view.num_elements() > 0) return Bad(op, operand, "has no data");
+  return CheckStrides(op, operand, view);
+}
+
+absl::Status CheckCopy(const ConstTensorView& dst, const ConstTensorView& src) {
+  constexpr std::string_view kOp = "Copy";
+  if (!(dst.shape() == src.shape())) {
+    return Bad(kOp, "dst", "has shape ", dst.shape().ToString(), ", src has ", src.shape().ToString());
+  }
+  if (dst.dtype() != src.dtype() && !(IsFloat(dst.dtype()) && IsFloat(src.dtype()))) {
+    return Bad(kOp, "dst", "has dtype ", DTypeName(dst.dtype()), ", which ", DTypeName(src.dtype()),
+               " is not converted to");
+  }
+  for (int i = 0; i < src.rank(); ++i) {
+    if (src.dim(i) < 0) return Bad(kOp, "src", "has shape ", src.shape().ToString());
+  }
+  if (src.num_elements() == 0) return absl::OkStatus();
+  if (dst.empty()) return Bad(kOp, "dst", "has no data");
+  if (src.empty()) return Bad(kOp, "src", "has no data");
+  SCD_RETURN_IF_ERROR(CheckStrides(kOp, "dst", dst));
+  return CheckStrides(kOp, "src", src);
+}
+
+absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias) {
+  constexpr std::string_view kOp = "PackWeight";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "weight", weight, Device::kHost, kAnyFloat, {kAnyDim, kAnyDim}));
+  if (weight.dim(0) < 1) return Bad(kOp, "weight", "has no rows");
+  if (bias.empty()) return absl::OkStatus();
+  return CheckOperand(kOp, "bias", bias, Device::kHost, kFloat, {weight.dim(0)});
+}
+
+absl::Status CheckMatMul(const ConstTensorView& x, const PackedWeight& weight, const ConstTensorView& out,
+                         Device device) {
+  constexpr std::string_view kOp = "MatMul";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, weight.in_features()}));
+  return CheckOperand(kOp, "out", out, device, kFloat, {x.dim(0), weight.out_features()});
+}
+
+absl::Status CheckGemm(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& c,
+                       const GemmOptions& options, Device device) {
+  constexpr std::string_view kOp = "Gemm";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "a", a, device, kFloat, {kAnyDim, kAnyDim}));
+  const std::int64_t m = a.dim(options.transpose_a ? 1 : 0);
+  const std::int64_t k = a.dim(options.transpose_a ? 0 : 1);
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "b", b, device, kFloat,
+                                   {options.transpose_b ? kAnyDim : k, options.transpose_b ? k : kAnyDim}));
+  return CheckOperand(kOp, "c", c, device, kFloat, {m, b.dim(options.transpose_b ? 0 : 1)});
+}
+
+absl::Status CheckRmsNorm(const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
+                          const ConstTensorView& out, Device device) {
+  constexpr std::string_view kOp = "RmsNorm";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, kAnyDim}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "weight", weight, device, kFloat, {x.dim(1)}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "out", out, device, kFloat, {x.dim(0), x.dim(1)}));
+  if (!(epsilon >= 0.0f) || !std::isfinite(epsilon)) return Bad(kOp, "epsilon", "is ", epsilon);
+  return absl::OkStatus();
+}
+
+absl::Status CheckRope(const ConstTensorView& x, const ConstTensorView& positions, const RopeTable& table,
+                       Device device) {
+  constexpr std::string_view kOp = "Rope";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, kAnyDim, kAnyDim}));
+  if (x.dim(2) % 2 != 0) return Bad(kOp, "x", "has an odd head_dim, ", x.dim(2));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {x.dim(0)}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "table.cos", table.cos, device, kFloat, {kAnyDim, x.dim(2) / 2}));
+  return CheckOperand(kOp, "table.sin", table.sin, device, kFloat, {table.cos.dim(0), x.dim(2) / 2});
+}
+
+absl::Status CheckSwiGlu(const ConstTensorView& gate, const ConstTensorView& up, const ConstTensorView& out,
+                         Device device) {
+  constexpr std::string_view kOp = "SwiGlu";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "gate", gate, device, kFloat, {kAnyDim, kAnyDim}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "up", up, device, kFloat, {gate.dim(0), gate.dim(1)}));
+  return CheckOperand(kOp, "out", out, device, kFloat, {gate.dim(0), gate.dim(1)});
+}
+
+absl::Status CheckSilu(const ConstTensorView& x, Device device) {
+  return CheckOperand("Silu", "x", x, device, kFloat, {kAnyDim, kAnyDim});
+}
+
+absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids, const ConstTensorView& out,
+                        Device device) {
+  constexpr std::string_view kOp = "Embed";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "table", table, device, kAnyFloat, {kAnyDim, kAnyDim}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "ids", ids, device, kIndex, {kAnyDim}));
+  return CheckOperand(kOp, "out", out, device, kFloat, {ids.dim(0), table.dim(1)});
+}
+
+absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v, const ConstTensorView& positions,
+                          const PagedKv& kv, Device device) {
+  constexpr std::string_view kOp = "WriteKv";
+  SCD_RETURN_IF_ERROR(CheckPages(kOp, kv, device));
+  const std::int64_t kv_heads = kv.k_pages.dim(1);
+  const std::int64_t head_dim = kv.k_pages.dim(3);
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "k", k, device, kFloat, {kAnyDim, kv_heads, head_dim}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "v", v, device, kFloat, {k.dim(0), kv_heads, head_dim}));
+  return CheckOperand(kOp, "positions", positions, device, kIndex, {k.dim(0)});
+}
+
+absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
+                            const AttentionOptions& options, const ConstTensorView& out, Device device) {
+  constexpr std::string_view kOp = "Attention";
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "q", q, device, kFloat, {kAnyDim, kAnyDim, kAnyDim}));
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "out", out, device, kFloat, {q.dim(0), q.dim(1), q.dim(2)}));
+  if (!std::isfinite(options.scale)) return Bad(kOp, "options.scale", "is not finite");
+  if (options.sliding_window < 0) return Bad(kOp, "options.sliding_window", "is ", options.sliding_window);
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> row_ranges;
+  row_ranges.reserve(sequences.size());
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const AttentionSequence& sequence = sequences[i];
+    const std::string operand = absl::StrCat("sequences[", i, "]");
+    if (sequence.query_begin < 0 || sequence.query_count < 1 || sequence.query_count > q.dim(0) ||
+        sequence.query_begin > q.dim(0) - sequence.query_count) {
+      return Bad(kOp, operand, "has rows from ", sequence.query_begin, " count ", sequence.query_count, ", q has ",
+                 q.dim(0));
+    }
+    row_ranges.emplace_back(sequence.query_begin, sequence.query_begin + sequence.query_count);
+    SCD_RETURN_IF_ERROR(CheckPages(absl::StrCat(kOp, ": ", operand), sequence.kv, device));
+    const Shape& pages = sequence.kv.k_pages.shape();
+    if (pages[3] != q.dim(2)) return Bad(kOp, operand, "has head_dim ", pages[3], ", q has ", q.dim(2));
+    if (q.dim(1) % pages[1] != 0) {
+      return Bad(kOp, operand, "has ", pages[1], " kv_heads, which do not divide the ", q.dim(1), " heads of q");
+    }
+    const std::int64_t capacity = sequence.kv.block_table.dim(0) * pages[2];
+    if (sequence.first_position < 0 || sequence.first_position > capacity - sequence.query_count) {
+      return Bad(kOp, operand, "has positions from ", sequence.first_position, " count ", sequence.query_count,
+                 ", its block table holds ", capacity);
+    }
+  }
+  std::sort(row_ranges.begin(), row_ranges.end());
+  for (std::size_t i = 1; i < row_ranges.size(); ++i) {
+    if (row_ranges[i].first < row_ranges[i - 1].second) {
+      return Bad(kOp, "sequences", "share row ", row_ranges[i].first);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIndices(std::string_view op, std::string_view operand, const ConstTensorView& indices,
+                          std::int64_t limit) {
+  const std::int32_t* values = indices.as<std::int32_t>();
+  for (std::int64_t i = 0; i < indices.dim(0); ++i) {
+    if (values[i] < 0 || values[i] >= limit) {
+      return Bad(op, operand, "has ", values[i], " at index ", i, ", expected a value in [0, ", limit, ")");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBlockTable(std::string_view op, const PagedKv& kv, std::int64_t first_position,
+                             std::int64_t last_position) {
+  const std::int64_t page_tokens = kv.k_pages.dim(2);
+  const std::int64_t first_page = first_position / page_tokens;
+  const std::int64_t count = last_position / page_tokens - first_page + 1;
+  return CheckIndices(op, "block_table", kv.block_table.rows(first_page, count), kv.k_pages.dim(0));
+}
+
+absl::Status CheckAttendedPages(const AttentionSequence& sequence, const AttentionOptions& options) {
+  const std::int64_t first = options.sliding_window == 0 ? 0 : sequence.first_position - options.sliding_window + 1;
+  return CheckBlockTable("Attention", sequence.kv, std::max<std::int64_t>(0, first),
+                         sequence.first_position + sequence.query_count - 1);
+}
+
+}  // namespace scd

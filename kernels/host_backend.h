@@ -1,0 +1,27 @@
+// What the backends that compute in host memory share: memory, streams and events. Their ops have run when they
+// return, so a stream carries nothing and waiting for an event only makes the recorder's writes visible.
+#ifndef SCD_KERNELS_HOST_BACKEND_H_
+#define SCD_KERNELS_HOST_BACKEND_H_
+
+#include <memory>
+
+#include "kernels/backend.h"
+
+namespace scd {
+
+class HostBackend : public Backend {
+ public:
+  Device device() const final { return Device::kHost; }
+
+  // Aligned to 64 bytes.
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) final;
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() final;
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() final;
+  absl::Status Record(Event& event, Stream& stream) final;
+  absl::Status Wait(Stream& stream, const Event& event) final;
+  absl::Status Synchronize(Stream& stream) final;
+};
+
+}  // namespace scd
+
+#endif  // SCD_KERNELS_HOST_BACKEND_H_

@@ -1,0 +1,87 @@
+#include <utility>
+#include <vector>
+
+#include "kernels/checks.h"
+#include "kernels/reference/element.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+class ReferenceWeight final : public PackedWeight {
+ public:
+  ReferenceWeight(std::int64_t out_features, std::int64_t in_features)
+      : out_features_(out_features), in_features_(in_features) {}
+
+  std::int64_t in_features() const override { return in_features_; }
+  std::int64_t out_features() const override { return out_features_; }
+
+  std::vector<float> values;  // [out_features, in_features]
+  std::vector<float> bias;    // [out_features]
+
+ private:
+  std::int64_t out_features_;
+  std::int64_t in_features_;
+};
+
+float RoundToBf16(float value) { return Bf16ToFloat(FloatToBf16(value)); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackWeight(ConstTensorView weight,
+                                                                           ConstTensorView bias) {
+  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
+  auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1));
+  packed->values.reserve(static_cast<std::size_t>(weight.num_elements()));
+  for (std::int64_t o = 0; o < weight.dim(0); ++o) {
+    for (std::int64_t i = 0; i < weight.dim(1); ++i) {
+      const float value = reference::Load(weight, o * weight.stride(0) + i);
+      packed->values.push_back(round_to_bf16_ ? RoundToBf16(value) : value);
+    }
+    packed->bias.push_back(bias.empty() ? 0.0f : bias.as<float>()[o]);
+  }
+  return packed;
+}
+
+absl::Status ReferenceBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const PackedWeight& weight,
+                                      TensorView out, const MatMulOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, device()));
+  const auto* packed = dynamic_cast<const ReferenceWeight*>(&weight);
+  if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
+  for (std::int64_t r = 0; r < x.dim(0); ++r) {
+    const float* x_row = x.row<float>(r);
+    float* out_row = out.row<float>(r);
+    for (std::int64_t o = 0; o < packed->out_features(); ++o) {
+      const float* w_row = packed->values.data() + o * packed->in_features();
+      double sum = packed->bias[static_cast<std::size_t>(o)];
+      for (std::int64_t i = 0; i < packed->in_features(); ++i) {
+        const float x_value = round_to_bf16_ ? RoundToBf16(x_row[i]) : x_row[i];
+        sum += double{x_value} * w_row[i];
+      }
+      out_row[o] = static_cast<float>(options.accumulate ? out_row[o] + sum : sum);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceBackend::Gemm(Stream& /*stream*/, ConstTensorView a, ConstTensorView b, TensorView c,
+                                    const GemmOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckGemm(a, b, c, options, device()));
+  const std::int64_t depth = a.dim(options.transpose_a ? 0 : 1);
+  for (std::int64_t i = 0; i < c.dim(0); ++i) {
+    for (std::int64_t j = 0; j < c.dim(1); ++j) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const float a_value = options.transpose_a ? a.row<float>(k)[i] : a.row<float>(i)[k];
+        const float b_value = options.transpose_b ? b.row<float>(j)[k] : b.row<float>(k)[j];
+        sum += double{a_value} * b_value;
+      }
+      float& value = c.row<float>(i)[j];
+      value = static_cast<float>(options.alpha * sum + (options.beta == 0.0f ? 0.0 : options.beta * double{value}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace scd
