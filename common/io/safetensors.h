@@ -25,8 +25,8 @@ class SafetensorsFile {
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
 
   const std::string& path() const;
-  // Sorted by name. Views into the mapping (kF32, kF16, kBF16, kI32, kI8, kU8), valid while this lives. Data may be
-  // unaligned for its dtype only if the file's own offsets are; such files are refused.
+  // Sorted by name. Views (kF32, kF16, kBF16, kI32, kI8, kU8) into the mapping, valid while this lives. A tensor that
+  // the file's own offsets leave unaligned for its dtype is a view of an aligned copy instead.
   const std::map<std::string, ConstTensorView>& tensors() const { return tensors_; }
   // NOT_FOUND naming file and tensor.
   absl::StatusOr<ConstTensorView> Get(const std::string& name) const;
@@ -37,7 +37,10 @@ class SafetensorsFile {
  private:
   explicit SafetensorsFile(std::unique_ptr<MappedFile> file);
 
+  absl::Status Parse();
+
   std::unique_ptr<MappedFile> file_;
+  std::vector<std::vector<std::byte>> aligned_copies_;
   std::map<std::string, ConstTensorView> tensors_;
   std::map<std::string, std::string> metadata_;
 };

@@ -1,9 +1,9 @@
 // The GGUF container (version 2 and 3, little-endian): typed metadata and tensor extents over a mapped file.
 //
-// Open checks everything that the header says against the file's size before anything is handed out: string and
-// array lengths, duplicate keys and tensor names, ranks, dimensions, whole quantisation blocks in every row,
-// alignment, and that tensors lie inside the file without overlapping. Nothing is allocated for a count that the
-// file only claims.
+// Open checks everything that the header says against the file's size before anything is handed out: string
+// and array lengths, duplicate keys and tensor names, ranks, dimensions, whole quantisation blocks in every
+// row, alignment, and that tensors lie inside the file without overlapping. Nothing is allocated for a count
+// that the file only claims.
 #ifndef SCD_COMMON_MODEL_GGUF_FILE_H_
 #define SCD_COMMON_MODEL_GGUF_FILE_H_
 
@@ -25,7 +25,7 @@ namespace scd {
 
 struct GgufTensor {
   GgmlType type = GgmlType::kF32;
-  Shape shape;                      // row-major: the file's dimensions reversed, [rows, columns] for a matrix
+  Shape shape;  // row-major: the file's dimensions reversed, [rows, columns] for a matrix
   absl::Span<const std::byte> data;  // as stored, exactly the bytes of shape and type; in the mapping
 };
 
@@ -36,8 +36,8 @@ class GgufFile {
 
   const std::string& path() const { return file_->path(); }
 
-  // Typed metadata. Each: INVALID_ARGUMENT naming file and key where the key is missing, of another type or outside
-  // [min, max]. Int takes every integer type, Double every number; arrays likewise by element.
+  // Typed metadata. Each: INVALID_ARGUMENT naming file and key where the key is missing, of another type or
+  // outside [min, max]. Int takes every integer type, Double every number; arrays likewise by element.
   bool Has(const std::string& key) const { return values_.contains(key); }
   absl::StatusOr<std::int64_t> Int(const std::string& key, std::int64_t min, std::int64_t max) const;
   absl::StatusOr<double> Double(const std::string& key, double min, double max) const;
@@ -65,7 +65,7 @@ class GgufFile {
 
   // A value as it lies in the file, already checked for extent.
   struct Value {
-    std::uint32_t type = 0;         // GGUF value type
+    std::uint32_t type = 0;          // GGUF value type
     std::uint32_t element_type = 0;  // of an array
     std::uint64_t count = 1;         // elements of an array
     absl::Span<const std::byte> data;
