@@ -1,0 +1,94 @@
+// manifest.json of a bundle, parsed: what was fitted, for which models, on what, and how well it does.
+#ifndef SCD_COMMON_BUNDLE_MANIFEST_H_
+#define SCD_COMMON_BUNDLE_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/io/digest.h"
+
+namespace scd {
+
+inline constexpr std::int64_t kBundleVersion = 1;
+
+// One side of the pair. Shapes are those of CheckTranslatable.
+struct BundleModel {
+  std::string description;
+  Digest digest;
+  Digest tokenizer_digest;
+};
+
+// Relative errors |X_hat - X| / |X - mean| of held-out rows at the fitted ranks.
+struct LayerErrors {
+  double k = 0;
+  double v = 0;
+  double h = 0;  // 0 where the layer is no Patch candidate
+};
+
+// One step of the choice of Patch layers: the set S_k and what it gains.
+struct PatchChoiceStep {
+  std::int64_t layer = 0;    // added in this step
+  double kl = 0;             // held-out KL(oracle || SCD) with S_k patched, nats
+  double gain = 0;           // dF(S_k): KL without Patch minus kl
+  double gain_per_cost = 0;  // dF(S_k) / (c0 + c k), the curve whose argmax is `auto_k`
+  double gain_per_layer = 0; // dF(S_k) / (c k), the paper's
+};
+
+struct CalibrationRecord {
+  std::string corpus;          // description
+  std::int64_t num_prefixes = 0;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_held_out_prefixes = 0;
+  double ridge_lambda = 0;     // relative to the mean diagonal of A^T A
+  std::int64_t native_head = 1;  // rows left out of the fits
+};
+
+// Held-out quality with the default plan, against the consumer's own native prefill.
+struct HeldOutQuality {
+  double kl_reuse = 0;  // nats, Reuse alone
+  double kl_scd = 0;    // with the default Patch layers
+  double ppl_native = 0;
+  double ppl_reuse = 0;
+  double ppl_scd = 0;
+};
+
+struct BundleManifest {
+  std::int64_t version = kBundleVersion;
+  std::string created_by;  // program and version
+  BundleModel producer;
+  BundleModel consumer;
+  std::string architecture;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+
+  // The default plan, and what was fitted.
+  std::int64_t default_rank_k = 0, max_rank_k = 0;
+  std::int64_t default_rank_v = 0, max_rank_v = 0;
+  std::int64_t default_rank_h = 0;
+  std::vector<std::int64_t> ranks_h;            // fitted for every candidate, ascending
+  std::vector<std::int64_t> candidate_layers;   // layers with a Patch translator, most sensitive first
+  std::vector<std::int64_t> default_patch_layers;
+  std::int64_t native_head = 1;
+  std::int64_t native_tail = 16;
+  std::int64_t mlp_width = 0;
+
+  std::vector<std::int32_t> untranslatable_ids;  // consumer ids that the producer lacks or maps to other text
+  std::vector<LayerErrors> layer_errors;         // one for each layer
+  std::vector<PatchChoiceStep> patch_choice;     // S_1, S_2, ... over the candidates
+  CalibrationRecord calibration;
+  HeldOutQuality quality;
+  Digest tensors_digest;  // "scd.bundle.tensors.v1" over the bytes of tensors.safetensors
+};
+
+// INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version. Unknown fields are refused.
+absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::string_view origin);
+std::string ManifestToJson(const BundleManifest& manifest);
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_BUNDLE_MANIFEST_H_

@@ -1,0 +1,54 @@
+// The producer's side of translation: rows of K, V or the attention input of one layer -> codes.
+// Z = A W_enc + b (paper: Reuse encoder, ridge; Patch encoder, reduced-rank ridge). Means are folded into b.
+#ifndef SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
+#define SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/bundle/bundle.h"
+#include "common/config/layer_plan.h"
+#include "common/wire/layer_code.h"
+#include "kernels/backend.h"
+
+namespace scd {
+
+// Immutable; Encode may be called from several threads with different workspaces.
+class LayerEncoder {
+ public:
+  // Device and staging memory for Encode calls of at most max_tokens rows.
+  class Workspace;
+
+  // Packs the encoders that `plan` uses. The bundle may go away afterwards; `backend` outlives this.
+  static absl::StatusOr<std::unique_ptr<LayerEncoder>> Create(const Bundle& bundle, const LayerPlan& plan,
+                                                              Backend& backend);
+  ~LayerEncoder();
+
+  const LayerPlan& plan() const { return plan_; }
+  absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
+
+  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH), f32 on the backend's device, of positions
+  // first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT for a kind that the plan does
+  // not send for this layer.
+  absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
+                                   ConstTensorView rows, std::int64_t first_token) const;
+
+ private:
+  class Impl;
+  LayerEncoder(const LayerPlan& plan, std::unique_ptr<Impl> impl);
+  const LayerPlan plan_;
+  std::unique_ptr<Impl> impl_;
+};
+
+class LayerEncoder::Workspace {
+ public:
+  virtual ~Workspace() = default;
+  virtual std::int64_t max_tokens() const = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_

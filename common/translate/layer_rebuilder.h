@@ -1,0 +1,63 @@
+// The consumer's side of translation: codes of one layer -> its own native K and V in its own KV pages.
+// Reuse: B_hat = Z W_dec + b, then the consumer's RoPE on K. Patch: H_B_hat = g(Z), then the consumer's W_k, W_v (biases,
+// k_norm) and its RoPE on K.
+#ifndef SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
+#define SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/bundle/bundle.h"
+#include "common/config/layer_plan.h"
+#include "common/wire/layer_code.h"
+#include "kernels/backend.h"
+#include "kernels/kv_projection.h"
+#include "kernels/paged_kv.h"
+#include "kernels/rope_table.h"
+
+namespace scd {
+
+// Immutable; Rebuild may be called from several threads with different workspaces.
+class LayerRebuilder {
+ public:
+  class Workspace;
+
+  // Packs the decoders that `plan` uses. projections: one for each layer, of the consumer's model, which outlives this,
+  // as does `rope` (the consumer's) and `backend`. The bundle may go away afterwards.
+  static absl::StatusOr<std::unique_ptr<LayerRebuilder>> Create(const Bundle& bundle, const LayerPlan& plan,
+                                                                absl::Span<const KvProjection> projections,
+                                                                const RopeTable& rope, Backend& backend);
+  ~LayerRebuilder();
+
+  const LayerPlan& plan() const { return plan_; }
+  absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
+
+  // Rebuilds the rows of `code` (at most the workspace's max_tokens; kK writes K, kV writes V, kH both) at its
+  // positions into `pages` of its layer. Queued on `stream`; the code may go away when it returns.
+  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code, const PagedKv& pages) const;
+
+  // The same before RoPE and without pages, for fits and tests: k and v [tokens, d_kv] f32 on the device; for kK only
+  // k is written, for kV only v (the other may be empty).
+  absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, TensorView k_pre_rope,
+                      TensorView v) const;
+
+ private:
+  class Impl;
+  LayerRebuilder(const LayerPlan& plan, std::unique_ptr<Impl> impl);
+  const LayerPlan plan_;
+  std::unique_ptr<Impl> impl_;
+};
+
+class LayerRebuilder::Workspace {
+ public:
+  virtual ~Workspace() = default;
+  virtual std::int64_t max_tokens() const = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_

@@ -1,0 +1,106 @@
+#include "kernels/cpu/convert.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/convert.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace scd::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::RebindToUnsigned<Floats>;
+using Halves = hn::Rebind<std::uint16_t, Floats>;
+
+void Bf16RowToF32(const std::uint16_t* HWY_RESTRICT src, float* HWY_RESTRICT dst, std::int64_t count) {
+  const Floats d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(Words(), hn::LoadU(Halves(), src + i)));
+    hn::StoreU(hn::BitCast(d, bits), d, dst + i);
+  }
+  for (; i < count; ++i) dst[i] = Bf16ToFloat(src[i]);
+}
+
+void F32RowToBf16(const float* HWY_RESTRICT src, std::uint16_t* HWY_RESTRICT dst, std::int64_t count) {
+  const Floats d;
+  const Words words;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = hn::LoadU(d, src + i);
+    const auto bits = hn::BitCast(words, value);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(high, hn::Set(words, 1u));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7fffu)), odd));
+    const auto quiet = hn::Or(high, hn::Set(words, 0x40u));
+    const auto result = hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(value)), quiet, rounded);
+    hn::StoreU(hn::TruncateTo(Halves(), result), Halves(), dst + i);
+  }
+  for (; i < count; ++i) dst[i] = FloatToBf16(src[i]);
+}
+
+void F16RowToF32(const std::uint16_t* HWY_RESTRICT src, float* HWY_RESTRICT dst, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = F16ToFloat(src[i]);
+}
+
+void F32RowToF16(const float* HWY_RESTRICT src, std::uint16_t* HWY_RESTRICT dst, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = FloatToF16(src[i]);
+}
+
+}  // namespace scd::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace scd::cpu {
+namespace {
+
+HWY_EXPORT(Bf16RowToF32);
+HWY_EXPORT(F32RowToBf16);
+HWY_EXPORT(F16RowToF32);
+HWY_EXPORT(F32RowToF16);
+
+void ToF32(DType src_dtype, const void* src, float* dst, std::int64_t count) {
+  if (src_dtype == DType::kBF16) {
+    HWY_DYNAMIC_DISPATCH(Bf16RowToF32)(static_cast<const std::uint16_t*>(src), dst, count);
+  } else {
+    HWY_DYNAMIC_DISPATCH(F16RowToF32)(static_cast<const std::uint16_t*>(src), dst, count);
+  }
+}
+
+void FromF32(const float* src, DType dst_dtype, void* dst, std::int64_t count) {
+  if (dst_dtype == DType::kBF16) {
+    HWY_DYNAMIC_DISPATCH(F32RowToBf16)(src, static_cast<std::uint16_t*>(dst), count);
+  } else {
+    HWY_DYNAMIC_DISPATCH(F32RowToF16)(src, static_cast<std::uint16_t*>(dst), count);
+  }
+}
+
+}  // namespace
+
+void ConvertRow(DType src_dtype, const void* src, DType dst_dtype, void* dst, std::int64_t count) {
+  if (src_dtype == dst_dtype) {
+    std::memcpy(dst, src, static_cast<std::size_t>(count) * DTypeBytes(src_dtype));
+  } else if (dst_dtype == DType::kF32) {
+    ToF32(src_dtype, src, static_cast<float*>(dst), count);
+  } else if (src_dtype == DType::kF32) {
+    FromF32(static_cast<const float*>(src), dst_dtype, dst, count);
+  } else {
+    constexpr std::int64_t kChunk = 256;
+    float chunk[kChunk];
+    for (std::int64_t begin = 0; begin < count; begin += kChunk) {
+      const std::int64_t part = std::min(kChunk, count - begin);
+      ToF32(src_dtype, static_cast<const std::uint16_t*>(src) + begin, chunk, part);
+      FromF32(chunk, dst_dtype, static_cast<std::uint16_t*>(dst) + begin, part);
+    }
+  }
+}
+
+}  // namespace scd::cpu
+#endif

@@ -1,0 +1,54 @@
+// Weights in f32, row-major as they came: oneDNN for many rows, our own kernel for few.
+#include <utility>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/dense_product.h"
+#include "kernels/cpu/few_rows_product.h"
+#include "kernels/cpu/partition.h"
+#include "kernels/status_macros.h"
+
+namespace scd::cpu {
+namespace {
+
+class F32Weight final : public CpuWeight {
+ public:
+  static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const ConstTensorView& weight,
+                                                           const ConstTensorView& bias) {
+    auto values = hwy::AllocateAligned<float>(static_cast<std::size_t>(weight.num_elements()));
+    if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
+    for (std::int64_t r = 0; r < weight.dim(0); ++r) {
+      ConvertRow(weight.dtype(), weight.row<std::byte>(0) + r * weight.stride(0) * ElementBytes(weight), DType::kF32,
+                 values.get() + r * weight.dim(1), weight.dim(1));
+    }
+    auto packed = std::unique_ptr<F32Weight>(new F32Weight(weight, std::move(values)));
+    SCD_RETURN_IF_ERROR(packed->SetBias(bias));
+    return packed;
+  }
+
+  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
+                        bool accumulate) const override {
+    if (x.dim(0) > kFewRows) {
+      ApplyBias(out, 0, out_features(), accumulate);
+      const ConstTensorView weight(values_.get(), DType::kF32, {out_features(), in_features()});
+      const float beta = accumulate || bias() != nullptr ? 1.0f : 0.0f;
+      return DenseProduct(pool, x, weight, out, {.transpose_b = true, .beta = beta});
+    }
+    const FewRowsProduct product{x.as<float>(),   x.stride(0),   x.dim(0),      in_features(), bias(),
+                                 out.as<float>(), out.stride(0), accumulate};
+    const Partition columns = FewRowsColumns(pool, *this);
+    pool.ParallelFor(columns.num_pieces(), [&](std::int64_t i) {
+      MultiplyFewRowsF32(product, values_.get(), columns[i].begin, columns[i].end);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  F32Weight(const ConstTensorView& weight, hwy::AlignedFreeUniquePtr<float[]> values)
+      : CpuWeight(weight.dim(0), weight.dim(1)), values_(std::move(values)) {}
+
+  const hwy::AlignedFreeUniquePtr<float[]> values_;  // [out_features, in_features]
+};
+
+}  // namespace
+}  // namespace scd::cpu

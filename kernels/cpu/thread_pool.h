@@ -1,0 +1,48 @@
+// The threads of the cpu backend. The calling thread takes part in its own work, so a pool of n threads starts
+// n - 1 workers. Idle workers sleep on a condition variable; nothing spins.
+#ifndef SCD_KERNELS_CPU_THREAD_POOL_H_
+#define SCD_KERNELS_CPU_THREAD_POOL_H_
+
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+
+namespace scd::cpu {
+
+class ThreadPool {
+ public:
+  // num_threads is at least 1.
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Runs task(0) ... task(count - 1), each once and in no order, and returns when all have run. Several threads
+  // may call this at once: each makes progress on its own, workers help where they are free. A task must not call
+  // ParallelFor.
+  void ParallelFor(std::int64_t count, absl::FunctionRef<void(std::int64_t)> task);
+
+ private:
+  struct Job;
+
+  void Work();
+  // Takes `job` off the list, so that no more workers join it.
+  void Retire(const Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  absl::CondVar work_or_stop_;
+  std::deque<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace scd::cpu
+
+#endif  // SCD_KERNELS_CPU_THREAD_POOL_H_
