@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Installs what SCD needs to build, test and run, on Debian 12 or Ubuntu 24.04, through apt-get. Packages that are there
+# already are left alone; with all of them there nothing is asked of the network.
+#
+# Usage: tools/install_dependencies.sh [--print]     --print: only list the packages
+set -euo pipefail
+
+packages=(
+  # tools
+  build-essential ca-certificates cmake ninja-build ccache mold pkg-config git python3 python3-pip
+  # serving: gRPC, Protocol Buffers, Abseil, logs, YAML, command lines, metrics
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev
+  libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev
+  # numerics
+  libdnnl-dev libeigen3-dev libhwy-dev
+  # models: JSON, digests, tokenizers
+  nlohmann-json3-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
+  # tests and benchmarks
+  libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
+)
+
+case "${1:-}" in
+  "") ;;
+  --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
+  -h|--help) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+  *) echo "install_dependencies: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+esac
+
+command -v apt-get > /dev/null || {
+  echo "install_dependencies: this script knows Debian and Ubuntu only; install the packages that --print lists" >&2
+  exit 1
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo > /dev/null || { echo "install_dependencies: run this as root, or install sudo" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+echo "installed ${#missing[@]} packages"
