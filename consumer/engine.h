@@ -30,19 +30,24 @@ struct EngineTimings {
   std::int64_t num_computed = 0; // prompt positions that the engine computed natively
 };
 
+using EngineRequestId = std::uint64_t;
+
 // How a request hears from the engine. All calls come from the engine's thread, in order, and must not block.
-// After OnDone nothing is called any more.
+// After OnDone nothing is called any more. A request that ends while it is queued hears only OnDone.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // Pages are reserved; `sequence` is valid until OnDone. Staged requests start rebuilding now.
-  virtual void OnAdmitted(Sequence& sequence) = 0;
+  // Pages are reserved; staged requests start rebuilding now. Whoever writes into `sequence` from another thread holds
+  // a share of it for as long as it writes, so that no page is given to another request under a writer's hands. The
+  // engine gives its own share back before OnDone: the pages are free when the last share is gone. No share may
+  // outlive the engine. `id` is what Submit returns (this may be called before it returned).
+  virtual void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) = 0;
   // One token of a Generate request. Returns false to end it (kStopped), for example after a stop string.
   virtual bool OnToken(const SampledToken& token) = 0;
   // Logits [rows, vocabulary] f32 of a Score request from score position first_row on, valid during the call.
   virtual void OnLogits(std::int64_t first_row, ConstTensorView logits) = 0;
   // OK with the reason, or the error (CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, the status given to Fail,
-  // INTERNAL). Pages are free again.
+  // INTERNAL). The engine holds no page of the request any more.
   virtual void OnDone(const absl::Status& status, FinishReason reason, const EngineTimings& timings) = 0;
 };
 
@@ -72,7 +77,7 @@ struct EngineOptions {
 
 class Engine {
  public:
-  using RequestId = std::uint64_t;
+  using RequestId = EngineRequestId;
 
   // Starts the engine's thread. `transformer` outlives this.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const Transformer& transformer, const EngineOptions& options);
@@ -84,9 +89,12 @@ class Engine {
   // RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (shutting down). The observer lives until OnDone returned.
   virtual absl::StatusOr<RequestId> Submit(EngineRequest request, std::shared_ptr<EngineObserver> observer) = 0;
 
+  // Staged, ComputeNatively and Fail may be called from any thread, also from inside an observer's call.
+
   // Codes of [staged_begin, end) are rebuilt and marked valid; end <= staged_end, the rest is computed natively.
   virtual void Staged(RequestId id, std::int64_t end) = 0;
-  // Gives up staging: everything not valid is computed natively ("prefer").
+  // Gives up staging: everything not valid is computed natively ("prefer"). The caller's writers have let go of the
+  // sequence before.
   virtual void ComputeNatively(RequestId id) = 0;
   // Ends a request wherever it is, with this status; takes effect within one layer of a forward pass. Unknown or
   // finished ids are ignored.
