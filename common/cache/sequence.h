@@ -1,9 +1,9 @@
 // The KV state of one request: its pages, and which of its positions hold valid K and V.
 //
 // All pages are reserved when the sequence is made and freed when it dies, so decode never runs out half way.
-// State is staged: writers (prefill, rebuilding) fill pages in any order and call MarkValid once a range is whole
-// in every layer; readers may only attend to the prefix [0, valid_length()). One writer and the owner may be
-// different threads; MarkValid and valid_length synchronise.
+// State is staged: writers (prefill, rebuilding) fill pages in any order and call MarkValid once a range is
+// whole in every layer; readers may only attend to the prefix [0, valid_length()). One writer and the owner
+// may be different threads; MarkValid and valid_length synchronise.
 #ifndef SCD_COMMON_CACHE_SEQUENCE_H_
 #define SCD_COMMON_CACHE_SEQUENCE_H_
 
@@ -22,7 +22,7 @@ namespace scd {
 
 class Sequence {
  public:
-  // Reserves pages for max_tokens positions. RESOURCE_EXHAUSTED from the cache. `cache` outlives this.
+  // Reserves pages for max_tokens >= 1 positions. RESOURCE_EXHAUSTED from the cache. `cache` outlives this.
   static absl::StatusOr<std::unique_ptr<Sequence>> Create(PagedKvCache& cache, std::int64_t max_tokens);
 
   Sequence(const Sequence&) = delete;
@@ -31,11 +31,13 @@ class Sequence {
 
   std::int64_t max_tokens() const { return max_tokens_; }
   std::int64_t num_pages() const { return static_cast<std::int64_t>(pages_.size()); }
+  const KvLayout& layout() const { return cache_.layout(); }
 
   // Pages of one layer, for the kernels.
   PagedKv view(std::int64_t layer) const;
 
-  // Positions [begin, end) now hold K and V in every layer. OUT_OF_RANGE beyond max_tokens.
+  // Positions [begin, end) now hold K and V in every layer. OUT_OF_RANGE unless 0 <= begin <= end <=
+  // max_tokens.
   absl::Status MarkValid(std::int64_t begin, std::int64_t end);
   // Positions [0, valid_length()) are all valid.
   std::int64_t valid_length() const;

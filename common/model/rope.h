@@ -18,17 +18,20 @@ struct RopeFrequencies {
   double attention_factor = 1.0;  // multiplies cos and sin (YaRN)
 };
 
-RopeFrequencies ComputeRopeFrequencies(const RopeConfig& config, std::int64_t head_dim, std::int64_t max_positions);
+// `config` is valid (ModelConfig::Validate), head_dim even.
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& config, std::int64_t head_dim);
 
 // Cos and sin of positions [0, num_positions) in a backend's memory.
 class RopeTables {
  public:
-  static absl::StatusOr<std::unique_ptr<RopeTables>> Create(Backend& backend, const RopeFrequencies& frequencies,
+  static absl::StatusOr<std::unique_ptr<RopeTables>> Create(Backend& backend,
+                                                            const RopeFrequencies& frequencies,
                                                             std::int64_t num_positions);
   const RopeTable& table() const { return table_; }
 
  private:
-  RopeTables(std::unique_ptr<Buffer> memory, const RopeTable& table) : memory_(std::move(memory)), table_(table) {}
+  RopeTables(std::unique_ptr<Buffer> memory, const RopeTable& table)
+      : memory_(std::move(memory)), table_(table) {}
 
   std::unique_ptr<Buffer> memory_;
   RopeTable table_;

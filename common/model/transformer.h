@@ -1,5 +1,6 @@
-// The decoder-only transformer that both daemons run: prefill and decode of any number of sequences over a paged KV
-// cache, on any Backend. Immutable after Create; forward passes on different workspaces may run at the same time.
+// The decoder-only transformer that both daemons run: prefill and decode of any number of sequences over a
+// paged KV cache, on any Backend. Immutable after Create; forward passes on different workspaces may run at
+// the same time.
 #ifndef SCD_COMMON_MODEL_TRANSFORMER_H_
 #define SCD_COMMON_MODEL_TRANSFORMER_H_
 
@@ -46,8 +47,9 @@ class Transformer {
   class Workspace;
 
   // Loads and packs every weight. `backend` outlives this; `weights` only the call.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config, const WeightStore& weights,
-                                                             Backend& backend, const TransformerOptions& options = {});
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config,
+                                                             const WeightStore& weights, Backend& backend,
+                                                             const TransformerOptions& options = {});
   ~Transformer();
 
   const ModelConfig& config() const;
@@ -55,13 +57,15 @@ class Transformer {
   std::int64_t max_positions() const;
 
   // max_logit_rows bounds the rows of logits that one pass may ask for.
-  absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_rows, std::int64_t max_logit_rows) const;
+  absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_rows,
+                                                             std::int64_t max_logit_rows) const;
 
-  // Runs the chunks through all layers, writes their K and V into their sequences and marks them valid. Checks before
-  // it touches anything: INVALID_ARGUMENT (ids, row counts), OUT_OF_RANGE (positions), FAILED_PRECONDITION (a
-  // sequence's positions before first_position are not all valid). Where no chunk wants logits the last layer ends
-  // at its K and V. Synchronous: results are complete when it returns.
-  absl::Status Forward(Workspace& workspace, absl::Span<const ForwardChunk> chunks, const ForwardOptions& options = {}) const;
+  // Runs the chunks through all layers, writes their K and V into their sequences and marks them valid.
+  // Checks before it touches anything: INVALID_ARGUMENT (ids, row counts), OUT_OF_RANGE (positions),
+  // FAILED_PRECONDITION (a sequence's positions before first_position are not all valid). Where no chunk
+  // wants logits the last layer ends at its K and V. Synchronous: results are complete when it returns.
+  absl::Status Forward(Workspace& workspace, absl::Span<const ForwardChunk> chunks,
+                       const ForwardOptions& options = {}) const;
 
   // The K/V product of one layer with this model's weights; valid while this lives.
   KvProjection kv_projection(std::int64_t layer) const;

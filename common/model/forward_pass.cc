@@ -1,0 +1,201 @@
+#include "common/model/forward_pass.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+std::int64_t NumRows(const ForwardChunk& chunk) {
+  return static_cast<std::int64_t>(chunk.tokens.size());
+}
+
+}  // namespace
+
+KvProjection MakeKvProjection(const ModelConfig& config, const LayerWeights& weights) {
+  return KvProjection{weights.k.get(),     weights.v.get(),
+                      weights.k_norm.view, static_cast<float>(config.rms_norm_eps),
+                      config.num_kv_heads, config.head_dim};
+}
+
+std::int64_t NumLogitRows(const ForwardChunk& chunk) {
+  switch (chunk.logits) {
+    case LogitsWanted::kNone:
+      return 0;
+    case LogitsWanted::kLast:
+      return 1;
+    case LogitsWanted::kAll:
+      return NumRows(chunk);
+  }
+  return 0;
+}
+
+ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, const RopeTable& rope,
+                         Backend& backend, ForwardWorkspace& workspace, absl::Span<const ForwardChunk> chunks,
+                         const ForwardOptions& options)
+    : config_(config),
+      weights_(weights),
+      rope_(rope),
+      backend_(backend),
+      workspace_(workspace),
+      stream_(workspace.stream()),
+      chunks_(chunks),
+      options_(options) {}
+
+absl::Status ForwardPass::Run() {
+  SCD_RETURN_IF_ERROR(EmbedTokens());
+  for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    if (options_.cancel.stop_requested()) {
+      return absl::CancelledError(absl::StrCat("cancelled before layer ", layer));
+    }
+    SCD_RETURN_IF_ERROR(RunLayer(layer));
+  }
+  if (options_.cancel.stop_requested()) return absl::CancelledError("cancelled before the head");
+  return Head();
+}
+
+absl::Status ForwardPass::EmbedTokens() {
+  const absl::Span<std::int32_t> ids = workspace_.host_ids();
+  const absl::Span<std::int32_t> positions = workspace_.host_positions();
+  for (const ForwardChunk& chunk : chunks_) {
+    sequences_.push_back(AttentionSequence{rows_, NumRows(chunk), chunk.first_position, {}});
+    owners_.push_back(chunk.sequence);
+    num_logit_rows_ += NumLogitRows(chunk);
+    for (std::int64_t i = 0; i < NumRows(chunk); ++i, ++rows_) {
+      ids[static_cast<std::size_t>(rows_)] = chunk.tokens[static_cast<std::size_t>(i)];
+      positions[static_cast<std::size_t>(rows_)] = static_cast<std::int32_t>(chunk.first_position + i);
+    }
+  }
+  SCD_RETURN_IF_ERROR(workspace_.UploadIndices(backend_, rows_));
+  residual_ = workspace_.residual(rows_);
+  normed_ = workspace_.normed(rows_);
+  positions_ = workspace_.positions(rows_);
+  return backend_.Embed(stream_, weights_.embedding.view, workspace_.ids(rows_), residual_);
+}
+
+absl::Status ForwardPass::RunLayer(std::int64_t layer) {
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.attention_norm.view,
+                                       static_cast<float>(config_.rms_norm_eps), normed_));
+  SCD_RETURN_IF_ERROR(MakeKv(layer, w));
+  if (layer == config_.num_layers - 1) {
+    if (num_logit_rows_ == 0) return absl::OkStatus();
+    SCD_RETURN_IF_ERROR(KeepLogitRows());
+  }
+  SCD_RETURN_IF_ERROR(Attend(layer, w));
+  return Mlp(w);
+}
+
+absl::Status ForwardPass::MakeKv(std::int64_t layer, const LayerWeights& w) {
+  const TensorView k = workspace_.k(rows_);
+  const TensorView v = workspace_.v(rows_);
+  SCD_RETURN_IF_ERROR(ProjectKv(backend_, stream_, MakeKvProjection(config_, w), normed_, k, v));
+  SCD_RETURN_IF_ERROR(ShowTap(layer));
+  const TensorView k_heads = k.Reshaped({rows_, config_.num_kv_heads, config_.head_dim});
+  const TensorView v_heads = v.Reshaped({rows_, config_.num_kv_heads, config_.head_dim});
+  SCD_RETURN_IF_ERROR(backend_.Rope(stream_, k_heads, positions_, rope_));
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    AttentionSequence& s = sequences_[i];
+    s.kv = owners_[i]->view(layer);
+    SCD_RETURN_IF_ERROR(backend_.WriteKv(stream_, k_heads.rows(s.query_begin, s.query_count),
+                                         v_heads.rows(s.query_begin, s.query_count),
+                                         positions_.rows(s.query_begin, s.query_count), s.kv));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ForwardPass::ShowTap(std::int64_t layer) {
+  if (options_.tap == nullptr) return absl::OkStatus();
+  const TapKinds wanted = options_.tap->Wanted(layer);
+  if (wanted.empty()) return absl::OkStatus();
+  LayerView view;
+  view.layer = layer;
+  view.stream = &stream_;
+  if (wanted.Has(TapKind::kKPreRope)) view.k_pre_rope = workspace_.k(rows_);
+  if (wanted.Has(TapKind::kV)) view.v = workspace_.v(rows_);
+  if (wanted.Has(TapKind::kAttentionInput)) view.attention_input = normed_;
+  if (wanted.Has(TapKind::kResidual)) view.residual = residual_;
+  return options_.tap->OnLayer(view);
+}
+
+absl::Status ForwardPass::KeepLogitRows() {
+  if (num_logit_rows_ == rows_) return absl::OkStatus();
+  const TensorView kept_residual = workspace_.kept_residual(num_logit_rows_);
+  const TensorView kept_normed = workspace_.kept_normed(num_logit_rows_);
+  const TensorView kept_positions = workspace_.kept_positions(num_logit_rows_);
+  std::vector<AttentionSequence> kept;
+  std::vector<const Sequence*> kept_owners;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const std::int64_t count = NumLogitRows(chunks_[i]);
+    if (count == 0) continue;
+    AttentionSequence s = sequences_[i];
+    const std::int64_t skipped = s.query_count - count;
+    const std::int64_t from = s.query_begin + skipped;
+    SCD_RETURN_IF_ERROR(
+        backend_.Copy(stream_, kept_residual.rows(begin, count), residual_.rows(from, count)));
+    SCD_RETURN_IF_ERROR(backend_.Copy(stream_, kept_normed.rows(begin, count), normed_.rows(from, count)));
+    SCD_RETURN_IF_ERROR(
+        backend_.Copy(stream_, kept_positions.rows(begin, count), positions_.rows(from, count)));
+    s.query_begin = begin;
+    s.query_count = count;
+    s.first_position += skipped;
+    kept.push_back(s);
+    kept_owners.push_back(owners_[i]);
+    begin += count;
+  }
+  rows_ = num_logit_rows_;
+  residual_ = kept_residual;
+  normed_ = kept_normed;
+  positions_ = kept_positions;
+  sequences_ = std::move(kept);
+  owners_ = std::move(kept_owners);
+  return absl::OkStatus();
+}
+
+absl::Status ForwardPass::Attend(std::int64_t layer, const LayerWeights& w) {
+  const TensorView q = workspace_.q(rows_);
+  const TensorView attended = workspace_.attended(rows_);
+  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.q, q));
+  if (!w.q_norm.view.empty()) {
+    const TensorView heads = q.Reshaped({rows_ * config_.num_heads, config_.head_dim});
+    SCD_RETURN_IF_ERROR(
+        backend_.RmsNorm(stream_, heads, w.q_norm.view, static_cast<float>(config_.rms_norm_eps), heads));
+  }
+  const Shape by_head{rows_, config_.num_heads, config_.head_dim};
+  SCD_RETURN_IF_ERROR(backend_.Rope(stream_, q.Reshaped(by_head), positions_, rope_));
+  AttentionOptions options;
+  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
+  if (!config_.sliding_window.empty()) {
+    options.sliding_window = config_.sliding_window[static_cast<std::size_t>(layer)];
+  }
+  SCD_RETURN_IF_ERROR(
+      backend_.Attention(stream_, q.Reshaped(by_head), sequences_, options, attended.Reshaped(by_head)));
+  return backend_.MatMul(stream_, attended, *w.o, residual_, {.accumulate = true});
+}
+
+absl::Status ForwardPass::Mlp(const LayerWeights& w) {
+  const TensorView gate = workspace_.gate(rows_);
+  const TensorView up = workspace_.up(rows_);
+  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.mlp_norm.view,
+                                       static_cast<float>(config_.rms_norm_eps), normed_));
+  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.gate, gate));
+  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.up, up));
+  SCD_RETURN_IF_ERROR(backend_.SwiGlu(stream_, gate, up, gate));
+  return backend_.MatMul(stream_, gate, *w.down, residual_, {.accumulate = true});
+}
+
+absl::Status ForwardPass::Head() {
+  if (num_logit_rows_ > 0) {
+    SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, weights_.final_norm.view,
+                                         static_cast<float>(config_.rms_norm_eps), normed_));
+    SCD_RETURN_IF_ERROR(
+        backend_.MatMul(stream_, normed_, *weights_.lm_head, workspace_.head_output(num_logit_rows_)));
+  }
+  return workspace_.PublishLogits(backend_, num_logit_rows_);
+}
+
+}  // namespace scd

@@ -1,0 +1,65 @@
+// One pass of the transformer over a batch of checked chunks.
+#ifndef SCD_COMMON_MODEL_FORWARD_PASS_H_
+#define SCD_COMMON_MODEL_FORWARD_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/config/model_config.h"
+#include "common/model/forward_workspace.h"
+#include "common/model/model_weights.h"
+#include "common/model/transformer.h"
+#include "kernels/backend.h"
+
+namespace scd {
+
+// The K/V product of one layer.
+KvProjection MakeKvProjection(const ModelConfig& config, const LayerWeights& weights);
+
+// Wanted logits rows of a chunk: its last ones.
+std::int64_t NumLogitRows(const ForwardChunk& chunk);
+
+class ForwardPass {
+ public:
+  // All outlive this. The chunks fit the workspace, the model and their sequences.
+  ForwardPass(const ModelConfig& config, const ModelWeights& weights, const RopeTable& rope, Backend& backend,
+              ForwardWorkspace& workspace, absl::Span<const ForwardChunk> chunks,
+              const ForwardOptions& options);
+
+  // Queues everything on the workspace's stream; the caller synchronises, also after an error.
+  absl::Status Run();
+
+ private:
+  absl::Status EmbedTokens();
+  absl::Status RunLayer(std::int64_t layer);
+  absl::Status MakeKv(std::int64_t layer, const LayerWeights& w);
+  absl::Status ShowTap(std::int64_t layer);
+  absl::Status KeepLogitRows();
+  absl::Status Attend(std::int64_t layer, const LayerWeights& w);
+  absl::Status Mlp(const LayerWeights& w);
+  absl::Status Head();
+
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
+  const RopeTable& rope_;
+  Backend& backend_;
+  ForwardWorkspace& workspace_;
+  Stream& stream_;
+  const absl::Span<const ForwardChunk> chunks_;
+  const ForwardOptions& options_;
+  std::int64_t num_logit_rows_ = 0;
+
+  // The rows that still take part: all of them, in the last layer only those whose logits are wanted.
+  std::int64_t rows_ = 0;
+  TensorView residual_;                       // [rows_, hidden] f32
+  TensorView normed_;                         // [rows_, hidden] f32
+  ConstTensorView positions_;                 // [rows_] i32
+  std::vector<AttentionSequence> sequences_;  // of the chunks that have rows
+  std::vector<const Sequence*> owners_;       // whose pages each of sequences_ attends to
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_MODEL_FORWARD_PASS_H_
