@@ -97,7 +97,10 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Check(mark, "", anchor);
     if (AwaitsKey()) Refuse(mark, "a key is missing");
-    Place(Make(mark, YamlNode::Kind::kNull));
+    YamlNode node = Make(mark, YamlNode::Kind::kNull);
+    // The mark of nothing is where the next thing stands.
+    if (!stack_.empty() && stack_.back().key.has_value()) node.line = stack_.back().key_line;
+    Place(std::move(node));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
@@ -112,6 +115,7 @@ class TreeBuilder : public YAML::EventHandler {
       if (frame.node.Find(value) != nullptr)
         Refuse(mark, absl::StrCat("the key \"", value, "\" is there twice"));
       frame.key = value;
+      frame.key_line = Line(mark);
       return;
     }
     YamlNode node = Make(mark, YamlNode::Kind::kScalar);
@@ -137,7 +141,8 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Frame {
     YamlNode node;
-    std::optional<std::string> key;  // a map's key whose value comes next
+    std::optional<std::string> key = {};  // a map's key whose value comes next
+    int key_line = 0;
   };
 
   int Line(const YAML::Mark& mark) const { return has_lines_ ? mark.line + 1 : 0; }
@@ -166,11 +171,11 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
     Check(mark, tag, anchor);
-    if (AwaitsKey()) Refuse(mark, "a key must be plain text");
+    if (AwaitsKey()) Refuse(mark, "a key must be plain text (is a bracket left open?)");
     if (stack_.size() >= static_cast<std::size_t>(kMaxYamlDepth)) {
       Refuse(mark, absl::StrCat("is nested more than ", kMaxYamlDepth, " levels deep"));
     }
-    stack_.push_back(Frame{Make(mark, kind), std::nullopt});
+    stack_.push_back(Frame{Make(mark, kind)});
   }
 
   void Close() {
@@ -203,6 +208,8 @@ class TreeBuilder : public YAML::EventHandler {
 // The one document of `text`; an empty text is a null node.
 absl::StatusOr<YamlNode> ParseNode(std::string_view text, const std::string& origin, bool has_lines) {
   SCD_RETURN_IF_ERROR(CheckText(text, origin, has_lines ? 1 : 0));
+  // A quote that is left open before a final line break would go unnoticed by the parser.
+  text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
   const auto shared_origin = std::make_shared<const std::string>(origin);
   TreeBuilder builder(shared_origin, has_lines);
   try {
