@@ -22,16 +22,16 @@ std::string_view RopeTypeName(RopeType t);
 struct RopeConfig {
   RopeType type = RopeType::kDefault;
   double theta = 10000.0;
-  double factor = 1.0;                          // linear, llama3, yarn
-  double low_freq_factor = 1.0;                 // llama3
-  double high_freq_factor = 4.0;                // llama3
-  std::int64_t original_max_positions = 0;      // llama3, yarn
-  double beta_fast = 32.0;                      // yarn
-  double beta_slow = 1.0;                       // yarn
-  std::optional<double> attention_factor;       // yarn; absent: derived from factor (and mscale)
-  std::optional<double> mscale;                 // yarn
-  std::optional<double> mscale_all_dim;         // yarn
-  bool truncate = true;                         // yarn: round the correction range to whole dimensions
+  double factor = 1.0;                      // linear, llama3, yarn
+  double low_freq_factor = 1.0;             // llama3
+  double high_freq_factor = 4.0;            // llama3
+  std::int64_t original_max_positions = 0;  // llama3, yarn
+  double beta_fast = 32.0;                  // yarn
+  double beta_slow = 1.0;                   // yarn
+  std::optional<double> attention_factor;   // yarn; absent: derived from factor (and mscale)
+  std::optional<double> mscale;             // yarn
+  std::optional<double> mscale_all_dim;     // yarn
+  bool truncate = true;                     // yarn: round the correction range to whole dimensions
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
@@ -48,13 +48,14 @@ struct ModelConfig {
   std::int64_t max_positions = 0;
   double rms_norm_eps = 1e-5;
   RopeConfig rope;
-  // Sliding-window width in tokens of each layer; empty: full attention everywhere; 0 in an entry: full there.
+  // Sliding-window width in tokens of each layer; empty: full attention everywhere; 0 in an entry: full
+  // there.
   std::vector<std::int64_t> sliding_window;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // Qwen2; Llama with attention_bias
   bool o_bias = false;    // Llama with attention_bias
   bool mlp_bias = false;
-  bool qk_norm = false;   // Qwen3: per-head RMSNorm on q and k before RoPE
+  bool qk_norm = false;  // Qwen3: per-head RMSNorm on q and k before RoPE
   std::optional<std::int32_t> bos_token_id;
   std::vector<std::int32_t> eos_token_ids;
 
@@ -63,12 +64,13 @@ struct ModelConfig {
   // Bytes that one token's K and V take over all layers in bf16: the unit that transfers are compared with.
   std::int64_t raw_kv_bytes_per_token() const { return num_layers * 2 * d_kv() * 2; }
 
-  // Every range and relation that later code relies on (sizes positive and bounded, heads a multiple of kv_heads,
-  // even head_dim, theta > 0, ...). `origin` starts the message.
+  // Every range and relation that later code relies on (sizes positive and bounded, heads a multiple of
+  // kv_heads, even head_dim, theta > 0, ...). `origin` starts the message.
   absl::Status Validate(std::string_view origin) const;
 
   // Whether KV of one can be translated to the other: same layers, kv_heads, head_dim, hidden size and
-  // architecture. RoPE, window, vocabulary and everything else may differ. FAILED_PRECONDITION names the field.
+  // architecture (llama and mistral count as one: they compute the same, and GGUF stores both as llama).
+  // RoPE, window, vocabulary and everything else may differ. FAILED_PRECONDITION names the field.
   absl::Status CheckTranslatable(const ModelConfig& other) const;
 };
 
