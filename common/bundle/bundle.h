@@ -1,16 +1,19 @@
 // A bundle: the frozen translators of one model pair, as fitted by scd-calibrate. A folder with manifest.json
 // (versioned, human-readable) and tensors.safetensors. Layout: docs/formats.md.
 //
-// Open checks everything: version, every field, every tensor's name, shape and dtype, the tensors' digest. Immutable
-// after that and thread-safe.
+// Open checks everything: version, every field, every tensor's name, shape and dtype, the tensors' digest.
+// Immutable after that and thread-safe.
 #ifndef SCD_COMMON_BUNDLE_BUNDLE_H_
 #define SCD_COMMON_BUNDLE_BUNDLE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/bundle/manifest.h"
 #include "common/config/layer_plan.h"
 #include "common/config/model_config.h"
@@ -20,8 +23,8 @@
 
 namespace scd {
 
-// Affine maps of one layer and kind of Reuse, f32 on the host; rows/columns ordered by energy, so the first r of them
-// are the translator of rank r:  Z = A encoder^T + encoder_bias;  B_hat = Z decoder^T + decoder_bias.
+// Affine maps of one layer and kind of Reuse, f32 on the host; rows/columns ordered by energy, so the first r
+// of them are the translator of rank r:  Z = A encoder^T + encoder_bias;  B_hat = Z decoder^T + decoder_bias.
 // (decoder_bias is the mean of B, and Z is centred, so truncation needs no other bias.)
 struct ReuseTranslator {
   ConstTensorView encoder;       // [rank, d_kv]
@@ -45,9 +48,12 @@ struct PatchTranslator {
 
 class Bundle {
  public:
-  // NOT_FOUND, INVALID_ARGUMENT (a field or tensor), DATA_LOSS (a digest differs), UNIMPLEMENTED (newer version); each
-  // with the path.
+  // NOT_FOUND, INVALID_ARGUMENT (a field or tensor), DATA_LOSS (a digest differs), UNIMPLEMENTED (newer
+  // version); each with the path.
   static absl::StatusOr<std::unique_ptr<Bundle>> Open(const std::string& folder);
+
+  // "scd.bundle.tensors.v1" over the bytes of a tensors.safetensors.
+  static Digest TensorsDigest(absl::Span<const std::byte> file);
 
   const std::string& folder() const { return folder_; }
   const BundleManifest& manifest() const { return manifest_; }
@@ -70,7 +76,8 @@ class Bundle {
   absl::StatusOr<PatchTranslator> Patch(std::int64_t layer, std::int64_t rank) const;
 
  private:
-  Bundle(std::string folder, BundleManifest manifest, Digest digest, std::unique_ptr<SafetensorsFile> tensors);
+  Bundle(std::string folder, BundleManifest manifest, Digest digest,
+         std::unique_ptr<SafetensorsFile> tensors);
 
   const std::string folder_;
   const BundleManifest manifest_;

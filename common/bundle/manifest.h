@@ -2,6 +2,7 @@
 #ifndef SCD_COMMON_BUNDLE_MANIFEST_H_
 #define SCD_COMMON_BUNDLE_MANIFEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,14 @@
 namespace scd {
 
 inline constexpr std::int64_t kBundleVersion = 1;
+
+// Bounds of what a manifest may say; far above any model, they keep a hostile one from asking for absurd
+// work.
+inline constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+inline constexpr std::int64_t kMaxBundleLayers = 1024;
+inline constexpr std::int64_t kMaxBundleWidth = 1 << 18;  // hidden size, d_kv, MLP width
+inline constexpr std::int64_t kMaxBundleRanksH = 16;
+inline constexpr std::int64_t kMaxNativePositions = 1 << 20;  // native_head, native_tail
 
 // One side of the pair. Shapes are those of CheckTranslatable.
 struct BundleModel {
@@ -30,19 +39,19 @@ struct LayerErrors {
 
 // One step of the choice of Patch layers: the set S_k and what it gains.
 struct PatchChoiceStep {
-  std::int64_t layer = 0;    // added in this step
-  double kl = 0;             // held-out KL(oracle || SCD) with S_k patched, nats
-  double gain = 0;           // dF(S_k): KL without Patch minus kl
-  double gain_per_cost = 0;  // dF(S_k) / (c0 + c k), the curve whose argmax is `auto_k`
-  double gain_per_layer = 0; // dF(S_k) / (c k), the paper's
+  std::int64_t layer = 0;     // added in this step
+  double kl = 0;              // held-out KL(oracle || SCD) with S_k patched, nats
+  double gain = 0;            // dF(S_k): KL without Patch minus kl
+  double gain_per_cost = 0;   // dF(S_k) / (c0 + c k), the curve whose argmax is `auto_k`
+  double gain_per_layer = 0;  // dF(S_k) / (c k), the paper's
 };
 
 struct CalibrationRecord {
-  std::string corpus;          // description
+  std::string corpus;  // description
   std::int64_t num_prefixes = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_held_out_prefixes = 0;
-  double ridge_lambda = 0;     // relative to the mean diagonal of A^T A
+  double ridge_lambda = 0;       // relative to the mean diagonal of A^T A
   std::int64_t native_head = 1;  // rows left out of the fits
 };
 
@@ -70,8 +79,8 @@ struct BundleManifest {
   std::int64_t default_rank_k = 0, max_rank_k = 0;
   std::int64_t default_rank_v = 0, max_rank_v = 0;
   std::int64_t default_rank_h = 0;
-  std::vector<std::int64_t> ranks_h;            // fitted for every candidate, ascending
-  std::vector<std::int64_t> candidate_layers;   // layers with a Patch translator, most sensitive first
+  std::vector<std::int64_t> ranks_h;           // fitted for every candidate, ascending
+  std::vector<std::int64_t> candidate_layers;  // layers with a Patch translator, most sensitive first
   std::vector<std::int64_t> default_patch_layers;
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
@@ -83,10 +92,14 @@ struct BundleManifest {
   CalibrationRecord calibration;
   HeldOutQuality quality;
   Digest tensors_digest;  // "scd.bundle.tensors.v1" over the bytes of tensors.safetensors
+
+  std::int64_t d_kv() const { return num_kv_heads * head_dim; }
 };
 
-// INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version. Unknown fields are refused.
+// INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version. Unknown fields are refused; sizes,
+// ranks and layers are in range and agree with each other in what is returned.
 absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::string_view origin);
+// What ParseManifest reads back, laid out for people: one field a line, one layer a line.
 std::string ManifestToJson(const BundleManifest& manifest);
 
 }  // namespace scd

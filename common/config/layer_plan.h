@@ -30,8 +30,8 @@ struct LayerRanks {
 
 struct LayerPlan {
   std::vector<LayerRanks> layers;
-  std::int64_t native_head = 1;   // first positions, computed by the consumer
-  std::int64_t native_tail = 16;  // positions before the last prompt token, computed by the consumer
+  std::int64_t native_head = 1;     // first positions, computed by the consumer
+  std::int64_t native_tail = 16;    // positions before the last prompt token, computed by the consumer
   DType code_dtype = DType::kBF16;  // kBF16 or kF32
 
   // Bytes of codes for one transferred token over all layers, without framing.

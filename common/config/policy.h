@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/status/statusor.h"
+
 namespace scd {
 
 enum class TransferPolicy : std::uint8_t {
@@ -12,6 +14,12 @@ enum class TransferPolicy : std::uint8_t {
   kPrefer,   // a failed transfer falls back to native prefill, and the answer says so
   kOff,      // always native
 };
+
+// "require", "prefer", "off".
+std::string_view TransferPolicyName(TransferPolicy policy);
+
+// INVALID_ARGUMENT with the three names for anything else.
+absl::StatusOr<TransferPolicy> ParseTransferPolicy(std::string_view name);
 
 }  // namespace scd
 

@@ -1,0 +1,60 @@
+#include "common/config/layer_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace scd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+LayerRanks Reuse(std::int64_t k, std::int64_t v) {
+  return {.treatment = LayerTreatment::kReuse, .rank_k = k, .rank_v = v};
+}
+LayerRanks Patch(std::int64_t h) {
+  return {.treatment = LayerTreatment::kPatch, .rank_h = h};
+}
+
+TEST(LayerPlanTest, CountsCodesOfTheKindsThatAreSent) {
+  LayerPlan plan;
+  plan.layers = {Reuse(96, 128), Patch(576), Reuse(96, 128)};
+  EXPECT_EQ(plan.code_bytes_per_token(), 2 * (96 + 128 + 576 + 96 + 128));
+  plan.code_dtype = DType::kF32;
+  EXPECT_EQ(plan.code_bytes_per_token(), 4 * (96 + 128 + 576 + 96 + 128));
+  EXPECT_EQ(LayerPlan().code_bytes_per_token(), 0);
+}
+
+TEST(LayerPlanTest, ReferencePlanMatchesTheBytesOfThePaperMethod) {
+  LayerPlan plan;
+  plan.layers.assign(30, Reuse(96, 128));
+  EXPECT_EQ(plan.code_bytes_per_token(), 13440);
+  for (const std::size_t layer : {18, 19, 20, 23, 24, 26}) plan.layers[layer] = Patch(576);
+  EXPECT_EQ(plan.code_bytes_per_token(), 17664);
+  EXPECT_THAT(plan.patch_layers(), ElementsAre(18, 19, 20, 23, 24, 26));
+}
+
+TEST(LayerPlanTest, SaysWhatItIs) {
+  LayerPlan plan;
+  plan.layers = {Reuse(96, 128), Patch(576), Reuse(96, 64), Patch(384), Reuse(96, 64)};
+  EXPECT_EQ(
+      plan.ToString(),
+      "reuse 3 layers at K 96 / V 64-128, patch 2 layers [1 3] at H 384-576, native head 1, tail 16, bf16");
+  plan.layers = {Reuse(8, 4)};
+  plan.native_head = 0;
+  plan.native_tail = 3;
+  plan.code_dtype = DType::kF32;
+  EXPECT_EQ(plan.ToString(), "reuse 1 layer at K 8 / V 4, native head 0, tail 3, f32");
+  EXPECT_THAT(plan.patch_layers(), IsEmpty());
+  plan.layers = {Patch(8)};
+  EXPECT_EQ(plan.ToString(), "patch 1 layer [0] at H 8, native head 0, tail 3, f32");
+}
+
+TEST(LayerPlanTest, KindsHaveNames) {
+  EXPECT_EQ(CodeKindName(CodeKind::kK), "k");
+  EXPECT_EQ(CodeKindName(CodeKind::kV), "v");
+  EXPECT_EQ(CodeKindName(CodeKind::kH), "h");
+}
+
+}  // namespace
+}  // namespace scd
