@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -16,11 +17,18 @@ constexpr std::initializer_list<DType> kFloat = {DType::kF32};
 constexpr std::initializer_list<DType> kIndex = {DType::kI32};
 constexpr std::initializer_list<DType> kAnyFloat = {DType::kF32, DType::kF16, DType::kBF16};
 
-bool IsFloat(DType dtype) { return std::find(kAnyFloat.begin(), kAnyFloat.end(), dtype) != kAnyFloat.end(); }
+bool IsFloat(DType dtype) {
+  return std::find(kAnyFloat.begin(), kAnyFloat.end(), dtype) != kAnyFloat.end();
+}
+
+// Abseil's string functions take its own string_view, which need not be the standard one.
+absl::string_view Text(std::string_view text) {
+  return absl::string_view(text.data(), text.size());
+}
 
 template <typename... Parts>
 absl::Status Bad(std::string_view op, std::string_view operand, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(op, ": ", operand, " ", parts...));
+  return absl::InvalidArgumentError(absl::StrCat(Text(op), ": ", Text(operand), " ", parts...));
 }
 
 std::string Expected(std::initializer_list<std::int64_t> dims) {
@@ -33,13 +41,16 @@ std::string Expected(std::initializer_list<std::int64_t> dims) {
   return text + "]";
 }
 
-// Memory order: last dimension of stride 1, inner dimensions packed, the first one at least as far apart as that.
+// Memory order: last dimension of stride 1, inner dimensions packed, the first one at least as far apart as
+// that.
 absl::Status CheckStrides(std::string_view op, std::string_view operand, const ConstTensorView& view) {
   std::int64_t packed = 1;
   for (int i = view.rank() - 1; i >= 0; --i) {
     const bool first_of_many = i == 0 && view.rank() > 1;
-    const bool good = view.dim(i) <= 1 || (first_of_many ? view.stride(i) >= packed : view.stride(i) == packed);
-    if (!good) return Bad(op, operand, "has stride ", view.stride(i), " in dimension ", i, ", expected ", packed);
+    const bool good =
+        view.dim(i) <= 1 || (first_of_many ? view.stride(i) >= packed : view.stride(i) == packed);
+    if (!good)
+      return Bad(op, operand, "has stride ", view.stride(i), " in dimension ", i, ", expected ", packed);
     packed *= view.dim(i);
   }
   return absl::OkStatus();
@@ -56,16 +67,18 @@ absl::Status CheckPages(std::string_view op, const PagedKv& kv, Device device) {
 
 }  // namespace
 
-absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view, Device device,
-                          std::initializer_list<DType> dtypes, std::initializer_list<std::int64_t> expected) {
+absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view,
+                          Device device, std::initializer_list<DType> dtypes,
+                          std::initializer_list<std::int64_t> expected) {
   bool fits = view.rank() == static_cast<int>(expected.size());
   for (int i = 0; fits && i < view.rank(); ++i) {
     const std::int64_t want = expected.begin()[i];
     fits = want == kAnyDim ? view.dim(i) >= (i == 0 ? 0 : 1) : view.dim(i) == want;
   }
-  if (!fits) return Bad(op, operand, "has shape ", view.shape().ToString(), ", expected ", Expected(expected));
+  if (!fits)
+    return Bad(op, operand, "has shape ", view.shape().ToString(), ", expected ", Expected(expected));
   if (std::find(dtypes.begin(), dtypes.end(), view.dtype()) == dtypes.end()) {
-    return Bad(op, operand, "has dtype ", DTypeName(view.dtype()), ", which this op does not take");
+    return Bad(op, operand, "has dtype ", Text(DTypeName(view.dtype())), ", which this op does not take");
   }
   if (view.device() != device) return Bad(op, operand, "lies on another device than the op runs on");
   if (view.empty() && view.num_elements() > 0) return Bad(op, operand, "has no data");
@@ -78,8 +91,8 @@ absl::Status CheckCopy(const ConstTensorView& dst, const ConstTensorView& src) {
     return Bad(kOp, "dst", "has shape ", dst.shape().ToString(), ", src has ", src.shape().ToString());
   }
   if (dst.dtype() != src.dtype() && !(IsFloat(dst.dtype()) && IsFloat(src.dtype()))) {
-    return Bad(kOp, "dst", "has dtype ", DTypeName(dst.dtype()), ", which ", DTypeName(src.dtype()),
-               " is not converted to");
+    return Bad(kOp, "dst", "has dtype ", Text(DTypeName(dst.dtype())), ", which ",
+               Text(DTypeName(src.dtype())), " is not converted to");
   }
   for (int i = 0; i < src.rank(); ++i) {
     if (src.dim(i) < 0) return Bad(kOp, "src", "has shape ", src.shape().ToString());
@@ -157,8 +170,8 @@ absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids
   return CheckOperand(kOp, "out", out, device, kFloat, {ids.dim(0), table.dim(1)});
 }
 
-absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v, const ConstTensorView& positions,
-                          const PagedKv& kv, Device device) {
+absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
+                          const ConstTensorView& positions, const PagedKv& kv, Device device) {
   constexpr std::string_view kOp = "WriteKv";
   SCD_RETURN_IF_ERROR(CheckPages(kOp, kv, device));
   const std::int64_t kv_heads = kv.k_pages.dim(1);
@@ -183,20 +196,21 @@ absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const Attention
     const std::string operand = absl::StrCat("sequences[", i, "]");
     if (sequence.query_begin < 0 || sequence.query_count < 1 || sequence.query_count > q.dim(0) ||
         sequence.query_begin > q.dim(0) - sequence.query_count) {
-      return Bad(kOp, operand, "has rows from ", sequence.query_begin, " count ", sequence.query_count, ", q has ",
-                 q.dim(0));
+      return Bad(kOp, operand, "has rows from ", sequence.query_begin, " count ", sequence.query_count,
+                 ", q has ", q.dim(0));
     }
     row_ranges.emplace_back(sequence.query_begin, sequence.query_begin + sequence.query_count);
-    SCD_RETURN_IF_ERROR(CheckPages(absl::StrCat(kOp, ": ", operand), sequence.kv, device));
+    SCD_RETURN_IF_ERROR(CheckPages(absl::StrCat(Text(kOp), ": ", operand), sequence.kv, device));
     const Shape& pages = sequence.kv.k_pages.shape();
     if (pages[3] != q.dim(2)) return Bad(kOp, operand, "has head_dim ", pages[3], ", q has ", q.dim(2));
     if (q.dim(1) % pages[1] != 0) {
-      return Bad(kOp, operand, "has ", pages[1], " kv_heads, which do not divide the ", q.dim(1), " heads of q");
+      return Bad(kOp, operand, "has ", pages[1], " kv_heads, which do not divide the ", q.dim(1),
+                 " heads of q");
     }
     const std::int64_t capacity = sequence.kv.block_table.dim(0) * pages[2];
     if (sequence.first_position < 0 || sequence.first_position > capacity - sequence.query_count) {
-      return Bad(kOp, operand, "has positions from ", sequence.first_position, " count ", sequence.query_count,
-                 ", its block table holds ", capacity);
+      return Bad(kOp, operand, "has positions from ", sequence.first_position, " count ",
+                 sequence.query_count, ", its block table holds ", capacity);
     }
   }
   std::sort(row_ranges.begin(), row_ranges.end());
@@ -228,7 +242,8 @@ absl::Status CheckBlockTable(std::string_view op, const PagedKv& kv, std::int64_
 }
 
 absl::Status CheckAttendedPages(const AttentionSequence& sequence, const AttentionOptions& options) {
-  const std::int64_t first = options.sliding_window == 0 ? 0 : sequence.first_position - options.sliding_window + 1;
+  const std::int64_t first =
+      options.sliding_window == 0 ? 0 : sequence.first_position - options.sliding_window + 1;
   return CheckBlockTable("Attention", sequence.kv, std::max<std::int64_t>(0, first),
                          sequence.first_position + sequence.query_count - 1);
 }

@@ -1,6 +1,6 @@
-// Operand checks shared by every backend: each answers OK or INVALID_ARGUMENT with the op, the operand and what
-// was expected of it. Only views are looked at, never the memory behind them, except by the functions at the end,
-// which are for backends that run on the host.
+// Operand checks shared by every backend: each answers OK or INVALID_ARGUMENT with the op, the operand and
+// what was expected of it. Only views are looked at, never the memory behind them, except by the functions at
+// the end, which are for backends that run on the host.
 #ifndef SCD_KERNELS_CHECKS_H_
 #define SCD_KERNELS_CHECKS_H_
 
@@ -17,10 +17,11 @@ namespace scd {
 // In an expected shape: any size of at least 1; in the first dimension also 0.
 inline constexpr std::int64_t kAnyDim = -1;
 
-// One operand of one op: rank and sizes as `expected`, one of `dtypes`, on `device`, all dimensions but the first
-// contiguous, and not absent unless it has no elements.
-absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view, Device device,
-                          std::initializer_list<DType> dtypes, std::initializer_list<std::int64_t> expected);
+// One operand of one op: rank and sizes as `expected`, one of `dtypes`, on `device`, all dimensions but the
+// first contiguous, and not absent unless it has no elements.
+absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view,
+                          Device device, std::initializer_list<DType> dtypes,
+                          std::initializer_list<std::int64_t> expected);
 
 absl::Status CheckCopy(const ConstTensorView& dst, const ConstTensorView& src);
 absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias);
@@ -37,8 +38,8 @@ absl::Status CheckSwiGlu(const ConstTensorView& gate, const ConstTensorView& up,
 absl::Status CheckSilu(const ConstTensorView& x, Device device);
 absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids, const ConstTensorView& out,
                         Device device);
-absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v, const ConstTensorView& positions,
-                          const PagedKv& kv, Device device);
+absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
+                          const ConstTensorView& positions, const PagedKv& kv, Device device);
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
                             const AttentionOptions& options, const ConstTensorView& out, Device device);
 
@@ -48,8 +49,8 @@ absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const Attention
 absl::Status CheckIndices(std::string_view op, std::string_view operand, const ConstTensorView& indices,
                           std::int64_t limit);
 
-// The block table names pages of the pool for each page that positions [first, last] lie in; an earlier entry may
-// be anything.
+// The block table names pages of the pool for each page that positions [first, last] lie in; an earlier entry
+// may be anything.
 absl::Status CheckBlockTable(std::string_view op, const PagedKv& kv, std::int64_t first_position,
                              std::int64_t last_position);
 

@@ -43,7 +43,9 @@ class HostEvent final : public Event {
   std::atomic<std::uint64_t> recordings_{0};
 };
 
-absl::Status ForeignEvent() { return absl::InvalidArgumentError("event belongs to another backend"); }
+absl::Status ForeignEvent() {
+  return absl::InvalidArgumentError("event belongs to another backend");
+}
 
 }  // namespace
 
@@ -58,9 +60,13 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostBackend::Allocate(MemoryKind /*kind*
   return std::make_unique<HostBuffer>(std::move(owned), bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> HostBackend::CreateStream() { return std::make_unique<HostStream>(); }
+absl::StatusOr<std::unique_ptr<Stream>> HostBackend::CreateStream() {
+  return std::make_unique<HostStream>();
+}
 
-absl::StatusOr<std::unique_ptr<Event>> HostBackend::CreateEvent() { return std::make_unique<HostEvent>(); }
+absl::StatusOr<std::unique_ptr<Event>> HostBackend::CreateEvent() {
+  return std::make_unique<HostEvent>();
+}
 
 absl::Status HostBackend::Record(Event& event, Stream& /*stream*/) {
   auto* host_event = dynamic_cast<HostEvent*>(&event);
@@ -76,6 +82,8 @@ absl::Status HostBackend::Wait(Stream& /*stream*/, const Event& event) {
   return absl::OkStatus();
 }
 
-absl::Status HostBackend::Synchronize(Stream& /*stream*/) { return absl::OkStatus(); }
+absl::Status HostBackend::Synchronize(Stream& /*stream*/) {
+  return absl::OkStatus();
+}
 
 }  // namespace scd

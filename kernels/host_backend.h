@@ -1,5 +1,5 @@
-// What the backends that compute in host memory share: memory, streams and events. Their ops have run when they
-// return, so a stream carries nothing and waiting for an event only makes the recorder's writes visible.
+// What the backends that compute in host memory share: memory, streams and events. Their ops have run when
+// they return, so a stream carries nothing and waiting for an event only makes the recorder's writes visible.
 #ifndef SCD_KERNELS_HOST_BACKEND_H_
 #define SCD_KERNELS_HOST_BACKEND_H_
 

@@ -102,5 +102,14 @@ void ConvertRow(DType src_dtype, const void* src, DType dst_dtype, void* dst, st
   }
 }
 
+void ConvertRows(const ConstTensorView& src, const TensorView& dst, std::int64_t begin, std::int64_t end) {
+  const auto src_bytes = static_cast<std::int64_t>(DTypeBytes(src.dtype()));
+  const auto dst_bytes = static_cast<std::int64_t>(DTypeBytes(dst.dtype()));
+  for (std::int64_t r = begin; r < end; ++r) {
+    ConvertRow(src.dtype(), src.as<std::byte>() + r * src.stride(0) * src_bytes, dst.dtype(),
+               dst.as<std::byte>() + r * dst.stride(0) * dst_bytes, src.dim(1));
+  }
+}
+
 }  // namespace scd::cpu
 #endif

@@ -12,7 +12,8 @@ absl::Status CpuWeight::SetBias(const ConstTensorView& bias) {
   return absl::OkStatus();
 }
 
-void CpuWeight::ApplyBias(const TensorView& out, std::int64_t begin, std::int64_t end, bool accumulate) const {
+void CpuWeight::ApplyBias(const TensorView& out, std::int64_t begin, std::int64_t end,
+                          bool accumulate) const {
   if (bias_ == nullptr) return;
   for (std::int64_t r = 0; r < out.dim(0); ++r) {
     float* row = out.row<float>(r);

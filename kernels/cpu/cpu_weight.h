@@ -30,8 +30,8 @@ class CpuWeight : public PackedWeight {
   absl::Status SetBias(const ConstTensorView& bias);
   // nullptr where there is none.
   const float* bias() const { return bias_.get(); }
-  // Puts the bias into (or with accumulate adds it to) columns [begin, end) of out, where a product that adds to
-  // out follows. Without a bias it does nothing.
+  // Puts the bias into (or with accumulate adds it to) columns [begin, end) of out, where a product that adds
+  // to out follows. Without a bias it does nothing.
   void ApplyBias(const TensorView& out, std::int64_t begin, std::int64_t end, bool accumulate) const;
 
  private:
@@ -41,14 +41,16 @@ class CpuWeight : public PackedWeight {
 };
 
 // Weight is [out, in] f32, f16 or bf16, bias [out] f32 or empty; both were checked.
-absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& weight, const ConstTensorView& bias);
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& weight,
+                                                         const ConstTensorView& bias);
 
-// For MathMode::kBF16 on a CPU without bf16 instructions: half the memory traffic of f32, the arithmetic in f32 on
-// operands rounded to bf16.
-absl::StatusOr<std::unique_ptr<CpuWeight>> PackBf16Weight(const ConstTensorView& weight, const ConstTensorView& bias);
+// For MathMode::kBF16 on a CPU without bf16 instructions: half the memory traffic of f32, the arithmetic in
+// f32 on operands rounded to bf16.
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackBf16Weight(const ConstTensorView& weight,
+                                                          const ConstTensorView& bias);
 
-// For a CPU with bf16 instructions: oneDNN's own layout and kernels. num_slices: how many parts the columns are cut
-// into, for as many threads.
+// For a CPU with bf16 instructions: oneDNN's own layout and kernels. num_slices: how many parts the columns
+// are cut into, for as many threads.
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnBf16Weight(const ConstTensorView& weight,
                                                                 const ConstTensorView& bias, int num_slices);
 

@@ -17,10 +17,7 @@ class F32Weight final : public CpuWeight {
                                                            const ConstTensorView& bias) {
     auto values = hwy::AllocateAligned<float>(static_cast<std::size_t>(weight.num_elements()));
     if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
-    for (std::int64_t r = 0; r < weight.dim(0); ++r) {
-      ConvertRow(weight.dtype(), weight.row<std::byte>(0) + r * weight.stride(0) * ElementBytes(weight), DType::kF32,
-                 values.get() + r * weight.dim(1), weight.dim(1));
-    }
+    ConvertRows(weight, TensorView(values.get(), DType::kF32, weight.shape()), 0, weight.dim(0));
     auto packed = std::unique_ptr<F32Weight>(new F32Weight(weight, std::move(values)));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
     return packed;
@@ -34,9 +31,9 @@ class F32Weight final : public CpuWeight {
       const float beta = accumulate || bias() != nullptr ? 1.0f : 0.0f;
       return DenseProduct(pool, x, weight, out, {.transpose_b = true, .beta = beta});
     }
-    const FewRowsProduct product{x.as<float>(),   x.stride(0),   x.dim(0),      in_features(), bias(),
-                                 out.as<float>(), out.stride(0), accumulate};
-    const Partition columns = FewRowsColumns(pool, *this);
+    const FewRowsProduct product{x.as<float>(), x.stride(0),     x.dim(0),      in_features(),
+                                 bias(),        out.as<float>(), out.stride(0), accumulate};
+    const Partition columns = FewRowsPieces(pool.num_threads(), out_features(), in_features());
     pool.ParallelFor(columns.num_pieces(), [&](std::int64_t i) {
       MultiplyFewRowsF32(product, values_.get(), columns[i].begin, columns[i].end);
     });
@@ -51,4 +48,10 @@ class F32Weight final : public CpuWeight {
 };
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& weight,
+                                                         const ConstTensorView& bias) {
+  return F32Weight::Create(weight, bias);
+}
+
 }  // namespace scd::cpu

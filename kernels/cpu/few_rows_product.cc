@@ -3,58 +3,26 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/dtype.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/few_rows_product.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+// After highway.h, as it holds per-target code.
+#include "kernels/cpu/dot_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::ScalableTag<float>;
-using FloatVec = hn::Vec<Floats>;
-
-HWY_INLINE FloatVec LoadWeights(const float* w) { return hn::LoadU(Floats(), w); }
-
-HWY_INLINE FloatVec LoadWeights(const std::uint16_t* w) {
-  const hn::Rebind<std::uint16_t, Floats> halves;
-  const hn::RebindToUnsigned<Floats> words;
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, w))));
-}
-
-HWY_INLINE float Widen(float w) { return w; }
-HWY_INLINE float Widen(std::uint16_t w) { return Bf16ToFloat(w); }
-
-// kRows x kColumns dot products at once, so that each vector loaded serves several of them.
 template <int kRows, int kColumns, typename Weight>
-HWY_INLINE void DotTile(const FewRowsProduct& p, std::int64_t row, const Weight* HWY_RESTRICT w, std::int64_t column) {
-  const Floats d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const float* x[kRows];
-  const Weight* w_rows[kColumns];
-  FloatVec sums[kRows][kColumns];
-  for (int r = 0; r < kRows; ++r) x[r] = p.x + (row + r) * p.x_stride;
-  for (int c = 0; c < kColumns; ++c) w_rows[c] = w + (column + c) * p.depth;
-  for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kColumns; ++c) sums[r][c] = hn::Zero(d);
-  }
-  std::int64_t i = 0;
-  for (; i + lanes <= p.depth; i += lanes) {
-    FloatVec x_part[kRows];
-    for (int r = 0; r < kRows; ++r) x_part[r] = hn::LoadU(d, x[r] + i);
-    for (int c = 0; c < kColumns; ++c) {
-      const FloatVec w_part = LoadWeights(w_rows[c] + i);
-      for (int r = 0; r < kRows; ++r) sums[r][c] = hn::MulAdd(x_part[r], w_part, sums[r][c]);
-    }
-  }
+HWY_INLINE void MultiplyTile(const FewRowsProduct& p, std::int64_t row, const Weight* HWY_RESTRICT w,
+                             std::int64_t column) {
+  float sums[kRows * kColumns];
+  DotTile<kRows, kColumns>(p.x + row * p.x_stride, p.x_stride, w + column * p.depth, p.depth, p.depth, sums);
   for (int r = 0; r < kRows; ++r) {
     float* out = p.out + (row + r) * p.out_stride + column;
     for (int c = 0; c < kColumns; ++c) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
-      for (std::int64_t j = i; j < p.depth; ++j) sum += x[r][j] * Widen(w_rows[c][j]);
+      float sum = sums[r * kColumns + c];
       if (p.bias != nullptr) sum += p.bias[column + c];
       out[c] = p.accumulate ? out[c] + sum : sum;
     }
@@ -65,13 +33,14 @@ HWY_INLINE void DotTile(const FewRowsProduct& p, std::int64_t row, const Weight*
 template <int kColumns, typename Weight>
 HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t column) {
   std::int64_t row = 0;
-  for (; row + 3 <= p.rows; row += 3) DotTile<3, kColumns>(p, row, w, column);
-  if (p.rows - row == 2) DotTile<2, kColumns>(p, row, w, column);
-  if (p.rows - row == 1) DotTile<1, kColumns>(p, row, w, column);
+  for (; row + 3 <= p.rows; row += 3) MultiplyTile<3, kColumns>(p, row, w, column);
+  if (p.rows - row == 2) MultiplyTile<2, kColumns>(p, row, w, column);
+  if (p.rows - row == 1) MultiplyTile<1, kColumns>(p, row, w, column);
 }
 
 template <typename Weight>
-HWY_INLINE void Multiply(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t begin, std::int64_t end) {
+HWY_INLINE void Multiply(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t begin,
+                         std::int64_t end) {
   std::int64_t column = begin;
   for (; column + 4 <= end; column += 4) MultiplyColumns<4>(p, w, column);
   for (; column < end; ++column) MultiplyColumns<1>(p, w, column);
@@ -90,6 +59,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace scd::cpu {
+
+Partition FewRowsPieces(int num_threads, std::int64_t columns, std::int64_t depth) {
+  // A thread takes a few pieces rather than one, so that a slow one does not hold up the rest; a piece is
+  // large enough to be worth the handing out.
+  constexpr std::int64_t kPiecesPerThread = 4;
+  constexpr std::int64_t kMinPieceWeights = 1 << 15;
+  const std::int64_t worthwhile = std::max<std::int64_t>(1, columns * depth / kMinPieceWeights);
+  const std::int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
+  return Partition(columns, std::min(wanted, worthwhile), 4);
+}
 
 HWY_EXPORT(MultiplyF32);
 HWY_EXPORT(MultiplyBf16);

@@ -1,9 +1,11 @@
-// Products with few rows (decode steps): every weight is read once, so they run at the speed of memory, which a
-// general product that first repacks its operands does not.
+// Products with few rows (decode steps): every weight is read once, so they run at the speed of memory, which
+// a general product that first repacks its operands does not.
 #ifndef SCD_KERNELS_CPU_FEW_ROWS_PRODUCT_H_
 #define SCD_KERNELS_CPU_FEW_ROWS_PRODUCT_H_
 
 #include <cstdint>
+
+#include "kernels/cpu/partition.h"
 
 namespace scd::cpu {
 
@@ -21,11 +23,15 @@ struct FewRowsProduct {
   bool accumulate;  // add to out
 };
 
+// How to cut the columns for `num_threads`.
+Partition FewRowsPieces(int num_threads, std::int64_t columns, std::int64_t depth);
+
 // out[:, begin..end) = x w^T + bias for rows [begin, end) of w [columns, depth], contiguous.
 void MultiplyFewRowsF32(const FewRowsProduct& product, const float* w, std::int64_t begin, std::int64_t end);
 
 // The same for w in bf16, widened on the way; sums are f32.
-void MultiplyFewRowsBf16(const FewRowsProduct& product, const std::uint16_t* w, std::int64_t begin, std::int64_t end);
+void MultiplyFewRowsBf16(const FewRowsProduct& product, const std::uint16_t* w, std::int64_t begin,
+                         std::int64_t end);
 
 }  // namespace scd::cpu
 

@@ -17,13 +17,16 @@ class Partition {
  public:
   Partition(std::int64_t total, std::int64_t wanted_pieces, std::int64_t granule)
       : total_(total),
-        piece_(RoundUp(std::max<std::int64_t>(1, CeilDiv(total, std::max<std::int64_t>(1, wanted_pieces))), granule)) {}
+        piece_(RoundUp(std::max<std::int64_t>(1, CeilDiv(total, std::max<std::int64_t>(1, wanted_pieces))),
+                       granule)) {}
 
   std::int64_t num_pieces() const { return CeilDiv(total_, piece_); }
   Range operator[](std::int64_t i) const { return {i * piece_, std::min(total_, (i + 1) * piece_)}; }
 
   static std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-  static std::int64_t RoundUp(std::int64_t a, std::int64_t multiple) { return CeilDiv(a, multiple) * multiple; }
+  static std::int64_t RoundUp(std::int64_t a, std::int64_t multiple) {
+    return CeilDiv(a, multiple) * multiple;
+  }
 
  private:
   std::int64_t total_;

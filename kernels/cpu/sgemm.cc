@@ -7,11 +7,11 @@
 
 namespace scd::cpu {
 
-absl::Status Sgemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, SgemmOperand a, SgemmOperand b,
-                   float beta, float* c, std::int64_t c_stride) {
+absl::Status Sgemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, SgemmOperand a,
+                   SgemmOperand b, float beta, float* c, std::int64_t c_stride) {
   const SingleOpenMpThread single_thread;
-  const dnnl_status_t status = dnnl_sgemm(a.transpose ? 'T' : 'N', b.transpose ? 'T' : 'N', m, n, k, alpha, a.data,
-                                          a.stride, b.data, b.stride, beta, c, c_stride);
+  const dnnl_status_t status = dnnl_sgemm(a.transpose ? 'T' : 'N', b.transpose ? 'T' : 'N', m, n, k, alpha,
+                                          a.data, a.stride, b.data, b.stride, beta, c, c_stride);
   if (status == dnnl_success) return absl::OkStatus();
   if (status == dnnl_out_of_memory) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a product of ", m, " x ", n, " x ", k));

@@ -15,10 +15,10 @@ struct SgemmOperand {
   bool transpose = false;
 };
 
-// c[m, n] = alpha * op(a)[m, k] op(b)[k, n] + beta * c. OpenMP is held to one thread while it runs: this backend
-// divides products over its own threads.
-absl::Status Sgemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, SgemmOperand a, SgemmOperand b,
-                   float beta, float* c, std::int64_t c_stride);
+// c[m, n] = alpha * op(a)[m, k] op(b)[k, n] + beta * c. OpenMP is held to one thread while it runs: this
+// backend divides products over its own threads.
+absl::Status Sgemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, SgemmOperand a,
+                   SgemmOperand b, float beta, float* c, std::int64_t c_stride);
 
 }  // namespace scd::cpu
 

@@ -7,7 +7,8 @@ namespace scd::cpu {
 
 // Lives on the stack of the thread that called ParallelFor, which leaves only when no worker is attached.
 struct ThreadPool::Job {
-  Job(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> function) : count(num_tasks), task(function) {}
+  Job(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> function)
+      : count(num_tasks), task(function) {}
 
   // Runs tasks until none is left to start.
   void Run() {

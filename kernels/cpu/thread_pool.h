@@ -1,5 +1,5 @@
-// The threads of the cpu backend. The calling thread takes part in its own work, so a pool of n threads starts
-// n - 1 workers. Idle workers sleep on a condition variable; nothing spins.
+// The threads of the cpu backend. The calling thread takes part in its own work, so a pool of n threads
+// starts n - 1 workers. Idle workers sleep on a condition variable; nothing spins.
 #ifndef SCD_KERNELS_CPU_THREAD_POOL_H_
 #define SCD_KERNELS_CPU_THREAD_POOL_H_
 
@@ -24,9 +24,9 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Runs task(0) ... task(count - 1), each once and in no order, and returns when all have run. Several threads
-  // may call this at once: each makes progress on its own, workers help where they are free. A task must not call
-  // ParallelFor.
+  // Runs task(0) ... task(count - 1), each once and in no order, and returns when all have run. Several
+  // threads may call this at once: each makes progress on its own, workers help where they are free. A task
+  // must not call ParallelFor.
   void ParallelFor(std::int64_t count, absl::FunctionRef<void(std::int64_t)> task);
 
  private:

@@ -59,8 +59,10 @@ absl::Status ReferenceBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, Co
   for (std::int64_t t = 0; t < k.dim(0); ++t) {
     const std::int64_t position = positions.as<std::int32_t>()[t];
     for (std::int64_t h = 0; h < k.dim(1); ++h) {
-      std::copy_n(k.row<float>(t) + h * head_dim, head_dim, KvVector(kv.k_pages, kv.block_table, position, h));
-      std::copy_n(v.row<float>(t) + h * head_dim, head_dim, KvVector(kv.v_pages, kv.block_table, position, h));
+      std::copy_n(k.row<float>(t) + h * head_dim, head_dim,
+                  KvVector(kv.k_pages, kv.block_table, position, h));
+      std::copy_n(v.row<float>(t) + h * head_dim, head_dim,
+                  KvVector(kv.v_pages, kv.block_table, position, h));
     }
   }
   return absl::OkStatus();

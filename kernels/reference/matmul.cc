@@ -25,7 +25,9 @@ class ReferenceWeight final : public PackedWeight {
   std::int64_t in_features_;
 };
 
-float RoundToBf16(float value) { return Bf16ToFloat(FloatToBf16(value)); }
+float RoundToBf16(float value) {
+  return Bf16ToFloat(FloatToBf16(value));
+}
 
 }  // namespace
 
@@ -78,7 +80,8 @@ absl::Status ReferenceBackend::Gemm(Stream& /*stream*/, ConstTensorView a, Const
         sum += double{a_value} * b_value;
       }
       float& value = c.row<float>(i)[j];
-      value = static_cast<float>(options.alpha * sum + (options.beta == 0.0f ? 0.0 : options.beta * double{value}));
+      value = static_cast<float>(options.alpha * sum +
+                                 (options.beta == 0.0f ? 0.0 : options.beta * double{value}));
     }
   }
   return absl::OkStatus();

@@ -8,7 +8,9 @@
 namespace scd {
 namespace {
 
-double SiluOf(double x) { return x / (1.0 + std::exp(-x)); }
+double SiluOf(double x) {
+  return x / (1.0 + std::exp(-x));
+}
 
 }  // namespace
 

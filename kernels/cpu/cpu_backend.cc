@@ -1,0 +1,87 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "dnnl_version.h"
+#include "hwy/targets.h"
+#include "kernels/checks.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/dense_product.h"
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/onednn_matmul.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// Cores that this process may run on, which in a container are fewer than the machine has.
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CpuBackend::Create(const BackendOptions& options) {
+  if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_threads is ", options.num_threads, ", expected 0 to ", kMaxThreads));
+  }
+  Products products = Products::kF32;
+  if (options.math != MathMode::kF32 && cpu::OneDnnHasBf16()) {
+    products = Products::kOneDnnBf16;
+  } else if (options.math == MathMode::kBF16) {
+    products = Products::kEmulatedBf16;
+  }
+  const int num_threads = options.num_threads == 0 ? UsableCores() : options.num_threads;
+  return absl::WrapUnique<Backend>(new CpuBackend(num_threads, products));
+}
+
+std::string CpuBackend::Describe() const {
+  const dnnl_version_t* version = dnnl_version();
+  const char* products = products_ == Products::kF32            ? "f32"
+                         : products_ == Products::kEmulatedBf16 ? "bf16 weights, f32 arithmetic"
+                                                                : "bf16";
+  return absl::StrCat("cpu: oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ",
+                      cpu::InstructionSetName(), ", ", pool_.num_threads(),
+                      pool_.num_threads() == 1 ? " thread" : " threads", ", products in ", products);
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensorView weight,
+                                                                     ConstTensorView bias) {
+  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
+  if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias);
+  if (products_ == Products::kOneDnnBf16) {
+    auto packed = cpu::PackOneDnnBf16Weight(weight, bias, pool_.num_threads());
+    // The library may lack a kernel for a shape; the emulation has one for each.
+    if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
+  }
+  return cpu::PackBf16Weight(weight, bias);
+}
+
+absl::Status CpuBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const PackedWeight& weight,
+                                TensorView out, const MatMulOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, device()));
+  const auto* packed = dynamic_cast<const cpu::CpuWeight*>(&weight);
+  if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
+  if (x.dim(0) == 0) return absl::OkStatus();
+  return packed->Multiply(pool_, x, out, options.accumulate);
+}
+
+absl::Status CpuBackend::Gemm(Stream& /*stream*/, ConstTensorView a, ConstTensorView b, TensorView c,
+                              const GemmOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckGemm(a, b, c, options, device()));
+  return cpu::DenseProduct(pool_, a, b, c, options);
+}
+
+}  // namespace scd
