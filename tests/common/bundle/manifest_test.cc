@@ -1,0 +1,264 @@
+#include "common/bundle/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/bundle/bundle_layout.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/tiny_bundle.h"
+
+namespace scd {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+BundleManifest Tiny() {
+  testing::TinyBundleOptions options;
+  options.untranslatable_ids = {7, 1000};
+  return testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
+                               testing::MadeUpModel("expert"), options);
+}
+
+absl::Status Parse(const json& document) {
+  return ParseManifest(document.dump(), "m.json").status();
+}
+
+void ExpectRefused(const json& document, const std::string& field) {
+  const absl::Status status = Parse(document);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field;
+  EXPECT_THAT(std::string(status.message()), AllOf(StartsWith("m.json: "), HasSubstr(field)));
+}
+
+// Every object and field of the document, depth first; `visit` gets the pointer of each.
+void Visit(const json& value, const json::json_pointer& at,
+           const std::function<void(const json::json_pointer&)>& visit) {
+  visit(at);
+  if (value.is_object()) {
+    for (const auto& [key, item] : value.items()) Visit(item, at / key, visit);
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) Visit(value[i], at / i, visit);
+  }
+}
+
+// "/patch_choice/1/kl" -> "kl"; of an array's element the array's name with its index is in the message.
+std::string FieldOf(const json::json_pointer& at) {
+  return at.parent_pointer().empty() || !std::isdigit(static_cast<unsigned char>(at.back()[0]))
+             ? at.back()
+             : at.parent_pointer().back();
+}
+
+TEST(ManifestTest, ReadsBackWhatItWrites) {
+  const BundleManifest written = Tiny();
+  const auto read = ParseManifest(ManifestToJson(written), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  // Every field is written, so equal text means equal values.
+  EXPECT_EQ(ManifestToJson(*read), ManifestToJson(written));
+  EXPECT_EQ(read->consumer.description, "expert");
+  EXPECT_EQ(read->consumer.digest, written.consumer.digest);
+  EXPECT_EQ(read->d_kv(), 16);
+  EXPECT_EQ(read->untranslatable_ids, (std::vector<std::int32_t>{7, 1000}));
+  ASSERT_EQ(read->patch_choice.size(), 2U);
+  EXPECT_EQ(read->patch_choice[1].layer, 2);
+  EXPECT_EQ(read->patch_choice[1].kl, written.patch_choice[1].kl);
+  EXPECT_EQ(read->layer_errors[2].h, 0.125);
+  EXPECT_EQ(read->calibration.ridge_lambda, 1e-4);
+  EXPECT_EQ(read->quality.ppl_scd, 17.5);
+  EXPECT_EQ(read->tensors_digest, written.tensors_digest);
+}
+
+TEST(ManifestTest, IsLaidOutForPeople) {
+  const std::string text = ManifestToJson(Tiny());
+  EXPECT_THAT(text, StartsWith("{\n  \"version\": 1,\n  \"created_by\": \"tiny_bundle\",\n"));
+  EXPECT_THAT(text, HasSubstr("\n    \"patch_layers\": [1],\n"));
+  EXPECT_THAT(text, HasSubstr("\n    {\"layer\":3,\"k\":0.25,\"v\":0.5,\"h\":0.0}\n  ],\n"));
+}
+
+TEST(ManifestTest, DescriptionsMayHoldAnything) {
+  BundleManifest m = Tiny();
+  m.calibration.corpus = "quotes \" and \n lines and no UTF-8 \xff";
+  const auto read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->calibration.corpus, "quotes \" and \n lines and no UTF-8 \xEF\xBF\xBD");
+}
+
+TEST(ManifestTest, UnknownFieldsAreRefusedWithTheirPath) {
+  const json good = json::parse(ManifestToJson(Tiny()));
+  int num_objects = 0;
+  Visit(good, json::json_pointer(), [&](const json::json_pointer& at) {
+    if (!good.at(at).is_object()) return;
+    json changed = good;
+    changed[at]["surplus"] = 1;
+    ExpectRefused(changed, "surplus: unknown field");
+    ++num_objects;
+  });
+  EXPECT_EQ(num_objects,
+            1 + 2 + 1 + 1 + 1 + 4 + 2 + 1 + 1);  // top, models, shape, plan, fitted, layers, steps, ...
+  json changed = good;
+  changed["patch_choice"][1]["surplus"] = 1;
+  ExpectRefused(changed, "m.json: patch_choice[1]: surplus: unknown field");
+}
+
+TEST(ManifestTest, EveryFieldIsNeededAndTyped) {
+  const json good = json::parse(ManifestToJson(Tiny()));
+  int num_fields = 0;
+  Visit(good, json::json_pointer(), [&](const json::json_pointer& at) {
+    if (at.empty()) return;
+    ++num_fields;
+    if (good.at(at.parent_pointer()).is_object()) {
+      json removed = good;
+      removed.at(at.parent_pointer()).erase(at.back());
+      ExpectRefused(removed, FieldOf(at));
+    }
+    for (const json& wrong : {json(nullptr), json("x"), json(true), json(-1.5), json(std::uint64_t{1} << 63),
+                              json::object({{"a", 1}}), json::array({json::array()})}) {
+      // A text field takes any text, a measured number any number.
+      if (good.at(at).is_string() && wrong.is_string()) continue;
+      if (good.at(at).is_number_float() && wrong.is_number()) continue;
+      json changed = good;
+      changed[at] = wrong;
+      ExpectRefused(changed, FieldOf(at));
+    }
+  });
+  EXPECT_GT(num_fields, 70);
+}
+
+struct BadValue {
+  const char* pointer;
+  json value;
+  const char* message;
+};
+
+class BadValueTest : public ::testing::TestWithParam<BadValue> {};
+
+TEST_P(BadValueTest, IsRefusedNamingTheField) {
+  json document = json::parse(ManifestToJson(Tiny()));
+  document[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  ExpectRefused(document, GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ManifestTest, BadValueTest,
+    ::testing::Values(
+        BadValue{"/version", 0, "version: expected an integer in [1,"},
+        BadValue{"/producer/digest", "12", "producer: digest: a digest is 32 hex digits"},
+        BadValue{"/producer/digest", std::string(32, 'g'), "producer: digest: a digest is 32 hex digits"},
+        BadValue{"/consumer/tokenizer_digest", std::string(32, '0'),
+                 "consumer: tokenizer_digest: is all zero"},
+        BadValue{"/tensors_digest", std::string(33, 'a'), "tensors_digest: a digest is 32 hex digits"},
+        BadValue{"/shape/num_layers", 0, "shape: num_layers: expected an integer in [1, 1024]"},
+        BadValue{"/shape/num_layers", 1025, "shape: num_layers"},
+        BadValue{"/shape/num_layers", 5, "layer_errors: has 4 entries for 5 layers"},
+        BadValue{"/shape/hidden_size", std::int64_t{1} << 40, "shape: hidden_size"},
+        BadValue{"/shape/hidden_size", 15, "fitted: ranks_h[1]: expected an integer in [1, 15]"},
+        BadValue{"/shape/num_kv_heads", std::int64_t{1} << 62, "shape: num_kv_heads"},
+        BadValue{"/shape/head_dim", (1 << 17) + 1, "shape: head_dim: expected an integer in [1, 131072]"},
+        BadValue{"/shape/architecture", "", "shape: architecture: is empty"},
+        BadValue{"/fitted/max_rank_k", 17, "fitted: max_rank_k: expected an integer in [1, 16]"},
+        BadValue{"/fitted/max_rank_v", 0, "fitted: max_rank_v"},
+        BadValue{"/fitted/ranks_h", json::array({16, 8}), "fitted: ranks_h[1]: 8 does not follow 16"},
+        BadValue{"/fitted/ranks_h", json::array({16, 16}), "fitted: ranks_h[1]: 16 does not follow 16"},
+        BadValue{"/fitted/ranks_h", json::array(),
+                 "fitted: ranks_h: is empty exactly where candidate_layers is"},
+        BadValue{"/fitted/ranks_h", json::array({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}),
+                 "fitted: ranks_h: has 17 entries, more than 16"},
+        BadValue{"/fitted/candidate_layers", json::array(), "fitted: ranks_h: is empty exactly where"},
+        BadValue{"/fitted/candidate_layers", json::array({1, 4}), "fitted: candidate_layers[1]"},
+        BadValue{"/fitted/candidate_layers", json::array({1, -1}), "fitted: candidate_layers[1]"},
+        BadValue{"/fitted/candidate_layers", json::array({1, 2, 1}),
+                 "fitted: candidate_layers: a value stands twice"},
+        BadValue{"/fitted/mlp_width", 0, "fitted: mlp_width"},
+        BadValue{"/plan/rank_k", 7, "plan: rank_k: expected an integer in [1, 6]"},
+        BadValue{"/plan/rank_v", 9, "plan: rank_v: expected an integer in [1, 8]"},
+        BadValue{"/plan/rank_h", 9, "plan: rank_h: 9 is not in fitted: ranks_h"},
+        BadValue{"/plan/patch_layers", json::array({3}),
+                 "plan: patch_layers: 3 is not in fitted: candidate_layers"},
+        BadValue{"/plan/patch_layers", json::array({1, 1}), "plan: patch_layers: a value stands twice"},
+        BadValue{"/plan/native_head", -1, "plan: native_head"},
+        BadValue{"/plan/native_tail", std::int64_t{1} << 21, "plan: native_tail"},
+        BadValue{"/untranslatable_ids", json::array({5, 5}), "untranslatable_ids[1]: 5 does not follow 5"},
+        BadValue{"/untranslatable_ids", json::array({std::int64_t{1} << 31}), "untranslatable_ids[0]"},
+        BadValue{"/layer_errors/1/layer", 0, "layer_errors[1]: layer: expected an integer in [1, 1]"},
+        BadValue{"/layer_errors/1/k", -0.5, "layer_errors[1]: k: expected a number in [0,"},
+        BadValue{"/patch_choice/0/layer", 3, "patch_choice[0]: layer: 3 is not in fitted: candidate_layers"},
+        BadValue{"/patch_choice/1/layer", 1, "patch_choice[1]: layer: 1 stands in two steps"},
+        BadValue{"/calibration/num_tokens", -1, "calibration: num_tokens"},
+        BadValue{"/quality/ppl_scd", -1.0, "quality: ppl_scd"}));
+
+TEST(ManifestTest, NewerVersionIsCalledNewer) {
+  json document = json::parse(ManifestToJson(Tiny()));
+  document["version"] = kBundleVersion + 1;
+  document["what_version_2_brings"] = 1;
+  const absl::Status status = Parse(document);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(status.message(), "m.json: version: 2 is newer than this program knows, 1");
+}
+
+TEST(ManifestTest, BundleWithoutPatchIsValid) {
+  testing::TinyBundleOptions options;
+  options.candidate_layers = {};
+  options.default_patch_layers = {};
+  const BundleManifest m = testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
+                                                 testing::MadeUpModel("expert"), options);
+  const auto read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->mlp_width, 0);
+  EXPECT_EQ(BundleTensors(*read).size(), 4U * 2 * 4);
+}
+
+TEST(ManifestTest, HugeTextIsRefusedUnread) {
+  const absl::Status status = ParseManifest(std::string(kMaxManifestBytes + 1, '['), "m.json").status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than the 16777216 that a manifest may have"));
+}
+
+// Whatever happens to the bytes: refused with a message, or read into a manifest that holds its promises.
+TEST(ManifestTest, MutatedTextNeverBreaksIt) {
+  const std::string good = ManifestToJson(Tiny());
+  std::mt19937 random(20);
+  const auto below = [&](std::size_t n) {
+    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
+  };
+  const std::string interesting = "0123456789-+.eE\"{}[],:\\ntf\x80\xff";
+  int num_read = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = good;
+    for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
+      const std::size_t at = below(text.size());
+      switch (below(4)) {
+        case 0:
+          text[at] = interesting[below(interesting.size())];
+          break;
+        case 1:
+          text.erase(at, 1 + below(20));
+          break;
+        case 2:
+          text.insert(at, 1, interesting[below(interesting.size())]);
+          break;
+        default:
+          text.insert(at, text.substr(below(text.size()), 1 + below(40)));
+      }
+    }
+    const auto read = ParseManifest(text, "m.json");
+    if (!read.ok()) {
+      EXPECT_THAT(std::string(read.status().message()), StartsWith("m.json: "));
+      continue;
+    }
+    ++num_read;
+    EXPECT_LE(read->default_rank_k, read->d_kv());
+    EXPECT_EQ(read->layer_errors.size(), static_cast<std::size_t>(read->num_layers));
+    for (const BundleTensor& tensor : BundleTensors(*read)) EXPECT_GT(tensor.shape.num_elements(), 0);
+    EXPECT_TRUE(ParseManifest(ManifestToJson(*read), "again").ok());
+  }
+  EXPECT_GT(num_read, 10);  // descriptions and measured numbers may change
+}
+
+}  // namespace
+}  // namespace scd
