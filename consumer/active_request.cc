@@ -1,0 +1,144 @@
+#include "consumer/active_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+double Milliseconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+std::vector<std::int32_t> KnownTokens(const EngineRequest& request) {
+  std::vector<std::int32_t> tokens = request.prompt;
+  if (request.score) tokens.insert(tokens.end(), request.continuation.begin(), request.continuation.end());
+  return tokens;
+}
+
+}  // namespace
+
+std::int64_t PositionsNeeded(const EngineRequest& request) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  return request.score ? prompt + static_cast<std::int64_t>(request.continuation.size())
+                       : prompt + request.max_tokens - 1;
+}
+
+ActiveRequest::ActiveRequest(EngineRequestId id, EngineRequest request,
+                             std::shared_ptr<EngineObserver> observer)
+    : id_(id),
+      request_(std::move(request)),
+      observer_(std::move(observer)),
+      submitted_(Clock::now()),
+      tokens_(KnownTokens(request_)),
+      staged_passed_(request_.staged_begin == request_.staged_end),
+      sampler_(request_.sampling) {}
+
+void ActiveRequest::Admit(std::shared_ptr<Sequence> sequence) {
+  sequence_ = std::move(sequence);
+  timings_.queue_ms = Milliseconds(Clock::now() - submitted_);
+  PassStagedPositions();
+  observer_->OnAdmitted(id_, sequence_);
+}
+
+void ActiveRequest::EndStaging(std::int64_t end) {
+  if (staged_passed_ || staged_end_) return;
+  staged_end_ = std::clamp(end, request_.staged_begin, request_.staged_end);
+  PassStagedPositions();
+}
+
+void ActiveRequest::PassStagedPositions() {
+  if (staged_passed_ || !staged_end_ || sequence_ == nullptr || next_position_ < request_.staged_begin)
+    return;
+  next_position_ = std::max(request_.staged_begin, std::min(*staged_end_, sequence_->valid_length()));
+  staged_passed_ = true;
+}
+
+std::int64_t ActiveRequest::native_end() const {
+  if (!staged_passed_) return request_.staged_begin;
+  return request_.score ? static_cast<std::int64_t>(tokens_.size()) : prompt_size();
+}
+
+std::int64_t ActiveRequest::native_rows() const {
+  return std::max<std::int64_t>(0, native_end() - next_position_);
+}
+
+ForwardChunk ActiveRequest::NextNativeChunk(std::int64_t max_rows, std::int64_t max_logit_rows) const {
+  const std::int64_t last_of_prompt = prompt_size() - 1;
+  std::int64_t end = std::min(native_end(), next_position_ + max_rows);
+  LogitsWanted logits = LogitsWanted::kNone;
+  if (request_.score && next_position_ >= last_of_prompt) {
+    logits = LogitsWanted::kAll;
+    end = std::min(end, next_position_ + max_logit_rows);
+  } else if (request_.score) {
+    end = std::min(end, last_of_prompt);
+  } else if (end == prompt_size()) {
+    logits = LogitsWanted::kLast;
+  }
+  const auto tokens = absl::MakeConstSpan(tokens_).subspan(static_cast<std::size_t>(next_position_),
+                                                           static_cast<std::size_t>(end - next_position_));
+  return ForwardChunk{sequence_.get(), tokens, next_position_, logits};
+}
+
+ActiveRequest::Progress ActiveRequest::NativeChunkDone(const ForwardChunk& chunk, ConstTensorView logits,
+                                                       std::chrono::nanoseconds elapsed) {
+  const std::int64_t begin = next_position_;
+  next_position_ += static_cast<std::int64_t>(chunk.tokens.size());
+  if (begin < prompt_size()) {
+    timings_.native_prefill_ms += Milliseconds(elapsed);
+    timings_.num_computed += std::min(next_position_, prompt_size()) - begin;
+  }
+  PassStagedPositions();
+  if (chunk.logits == LogitsWanted::kNone) return std::optional<FinishReason>();
+  if (!request_.score) return EmitToken(logits);
+
+  const std::int64_t first_row = begin - (prompt_size() - 1);
+  if (first_row == 0) {
+    first_token_ = Clock::now();
+    timings_.first_token_ms = Milliseconds(first_token_ - submitted_);
+  }
+  observer_->OnLogits(first_row, logits);
+  if (next_position_ < static_cast<std::int64_t>(tokens_.size())) return std::optional<FinishReason>();
+  return std::optional<FinishReason>(FinishReason::kMaxTokens);
+}
+
+ForwardChunk ActiveRequest::NextDecodeChunk() const {
+  return ForwardChunk{sequence_.get(), absl::MakeConstSpan(tokens_).last(1), next_position_,
+                      LogitsWanted::kLast};
+}
+
+ActiveRequest::Progress ActiveRequest::DecodeChunkDone(ConstTensorView logits) {
+  ++next_position_;
+  return EmitToken(logits);
+}
+
+ActiveRequest::Progress ActiveRequest::EmitToken(ConstTensorView logits) {
+  const absl::Span<const float> row(logits.as<float>(), static_cast<std::size_t>(logits.dim(1)));
+  SCD_ASSIGN_OR_RETURN(const SampledToken token, sampler_.Sample(row, tokens_));
+  const Clock::time_point now = Clock::now();
+  if (!decoding_) {
+    first_token_ = now;
+    timings_.first_token_ms = Milliseconds(now - submitted_);
+    decoding_ = true;
+  }
+  timings_.decode_ms = Milliseconds(now - first_token_);
+  const auto& stops = request_.stop_token_ids;
+  if (std::find(stops.begin(), stops.end(), token.id) != stops.end()) {
+    return std::optional<FinishReason>(FinishReason::kStopToken);
+  }
+  tokens_.push_back(token.id);
+  if (!observer_->OnToken(token)) return std::optional<FinishReason>(FinishReason::kStopped);
+  if (static_cast<std::int64_t>(tokens_.size()) - prompt_size() == request_.max_tokens) {
+    return std::optional<FinishReason>(FinishReason::kMaxTokens);
+  }
+  return std::optional<FinishReason>();
+}
+
+void ActiveRequest::TellDone(const absl::Status& status, FinishReason reason) {
+  observer_->OnDone(status, reason, timings_);
+}
+
+}  // namespace scd
