@@ -1,9 +1,10 @@
-// The consumer's engine: owns the transformer and the KV pages, admits requests, runs their native parts, and decodes
-// all of them together in one continuous batch on one thread.
+// The consumer's engine: owns the transformer and the KV pages, admits requests, runs their native parts, and
+// decodes all of them together in one continuous batch on one thread.
 //
-// A request's life:  queued -> admitted (pages reserved) -> staging (codes are rebuilt by another thread into its
-// sequence, the native head runs meanwhile) -> native rest (prefill of every position that is not valid yet, in
-// chunks) -> decoding or scoring -> done. A native request has nothing to stage. New requests join between steps.
+// A request's life:  queued -> admitted (pages reserved) -> staging (codes are rebuilt by another thread into
+// its sequence, the native head runs meanwhile) -> native rest (prefill of every position that is not valid
+// yet, in chunks) -> decoding or scoring -> done. A native request has nothing to stage. New requests join
+// between steps.
 #ifndef SCD_CONSUMER_ENGINE_H_
 #define SCD_CONSUMER_ENGINE_H_
 
@@ -23,11 +24,11 @@ namespace scd {
 enum class FinishReason : std::uint8_t { kStopToken, kMaxTokens, kStopped };
 
 struct EngineTimings {
-  double queue_ms = 0;           // submit -> admitted
-  double native_prefill_ms = 0;  // running native positions of the prompt, without waiting
-  double first_token_ms = 0;     // submit -> first token
-  double decode_ms = 0;          // first token -> last token
-  std::int64_t num_computed = 0; // prompt positions that the engine computed natively
+  double queue_ms = 0;            // submit -> admitted
+  double native_prefill_ms = 0;   // running native positions of the prompt, without waiting
+  double first_token_ms = 0;      // submit -> first token
+  double decode_ms = 0;           // first token -> last token
+  std::int64_t num_computed = 0;  // prompt positions that the engine computed natively
 };
 
 using EngineRequestId = std::uint64_t;
@@ -37,29 +38,30 @@ using EngineRequestId = std::uint64_t;
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // Pages are reserved; staged requests start rebuilding now. Whoever writes into `sequence` from another thread holds
-  // a share of it for as long as it writes, so that no page is given to another request under a writer's hands. The
-  // engine gives its own share back before OnDone: the pages are free when the last share is gone. No share may
-  // outlive the engine. `id` is what Submit returns (this may be called before it returned).
+  // Pages are reserved; staged requests start rebuilding now. Whoever writes into `sequence` from another
+  // thread holds a share of it for as long as it writes, so that no page is given to another request under a
+  // writer's hands. The engine gives its own share back before OnDone: the pages are free when the last share
+  // is gone. No share may outlive the engine. `id` is what Submit returns (this may be called before it
+  // returned).
   virtual void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) = 0;
   // One token of a Generate request. Returns false to end it (kStopped), for example after a stop string.
   virtual bool OnToken(const SampledToken& token) = 0;
   // Logits [rows, vocabulary] f32 of a Score request from score position first_row on, valid during the call.
   virtual void OnLogits(std::int64_t first_row, ConstTensorView logits) = 0;
-  // OK with the reason, or the error (CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, the status given to Fail,
-  // INTERNAL). The engine holds no page of the request any more.
+  // OK with the reason, or the error (CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, the status given to
+  // Fail, INTERNAL). The engine holds no page of the request any more.
   virtual void OnDone(const absl::Status& status, FinishReason reason, const EngineTimings& timings) = 0;
 };
 
 struct EngineRequest {
   std::vector<std::int32_t> prompt;
-  // Positions [staged_begin, staged_end) arrive from elsewhere: the engine computes [0, staged_begin) at once and the
-  // rest after Staged(). Equal: nothing is staged. staged_end <= prompt.size() - 1.
+  // Positions [staged_begin, staged_end) arrive from elsewhere: the engine computes [0, staged_begin) at once
+  // and the rest after Staged(). Equal: nothing is staged. staged_end <= prompt.size() - 1.
   std::int64_t staged_begin = 0;
   std::int64_t staged_end = 0;
 
-  // Generate: max_tokens > 0. Score: `continuation` is teacher-forced and logits of the last prompt position and of
-  // every continuation position go to OnLogits (continuation.size() + 1 rows).
+  // Generate: max_tokens > 0. Score: `continuation` is teacher-forced and logits of the last prompt position
+  // and of every continuation position go to OnLogits (continuation.size() + 1 rows).
   bool score = false;
   std::vector<std::int32_t> continuation;
   std::int64_t max_tokens = 0;
@@ -80,24 +82,28 @@ class Engine {
   using RequestId = EngineRequestId;
 
   // Starts the engine's thread. `transformer` outlives this.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Transformer& transformer, const EngineOptions& options);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Transformer& transformer,
+                                                        const EngineOptions& options);
 
   // Cancels what is left and joins the thread.
   virtual ~Engine() = default;
 
-  // INVALID_ARGUMENT (empty prompt, ids outside the vocabulary, sampling, longer than max_positions or than all pages),
-  // RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (shutting down). The observer lives until OnDone returned.
-  virtual absl::StatusOr<RequestId> Submit(EngineRequest request, std::shared_ptr<EngineObserver> observer) = 0;
+  // INVALID_ARGUMENT (empty prompt, ids outside the vocabulary, sampling, longer than max_positions or than
+  // all pages), RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (shutting down). The observer lives until OnDone
+  // returned.
+  virtual absl::StatusOr<RequestId> Submit(EngineRequest request,
+                                           std::shared_ptr<EngineObserver> observer) = 0;
 
   // Staged, ComputeNatively and Fail may be called from any thread, also from inside an observer's call.
 
-  // Codes of [staged_begin, end) are rebuilt and marked valid; end <= staged_end, the rest is computed natively.
+  // Codes of [staged_begin, end) are rebuilt and marked valid; end <= staged_end, the rest is computed
+  // natively.
   virtual void Staged(RequestId id, std::int64_t end) = 0;
-  // Gives up staging: everything not valid is computed natively ("prefer"). The caller's writers have let go of the
-  // sequence before.
+  // Gives up staging: everything not valid is computed natively ("prefer"). The caller's writers have let go
+  // of the sequence before.
   virtual void ComputeNatively(RequestId id) = 0;
-  // Ends a request wherever it is, with this status; takes effect within one layer of a forward pass. Unknown or
-  // finished ids are ignored.
+  // Ends a request wherever it is, with this status; takes effect within one layer of a forward pass. Unknown
+  // or finished ids are ignored.
   virtual void Fail(RequestId id, const absl::Status& status) = 0;
 
   struct Stats {
