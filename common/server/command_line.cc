@@ -1,0 +1,33 @@
+#include "common/server/command_line.h"
+
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+
+namespace scd {
+
+std::variant<CommandLine, int> ParseCommandLine(const ProgramInfo& program, int argc,
+                                                const char* const* argv) {
+  CommandLine line;
+  CLI::App app(program.description, program.name);
+  app.set_version_flag("--version", absl::StrCat(program.name, " ", kScdVersion),
+                       "Print the version and exit");
+  app.add_option("-c,--config", line.config_path, "YAML configuration file")->required()->type_name("FILE");
+  app.add_option("--set", line.overrides,
+                 "Override a value of the file, for example server.listen=127.0.0.1:0")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--check", line.check, "Check the configuration and the files it names, then exit");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(e);
+    std::cerr << program.name << ": " << e.what() << "\nRun with --help for the options.\n";
+    return kExitUsage;
+  }
+  return line;
+}
+
+}  // namespace scd

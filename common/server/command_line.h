@@ -1,0 +1,36 @@
+// The command line that every program with a YAML file shares:
+//   PROGRAM --config FILE [--set a.b=c ...] [--check] [--help] [--version]
+#ifndef SCD_COMMON_SERVER_COMMAND_LINE_H_
+#define SCD_COMMON_SERVER_COMMAND_LINE_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace scd {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;  // something failed at run time
+inline constexpr int kExitUsage = 2;    // wrong command line or configuration
+
+inline constexpr char kScdVersion[] = "0.1.0";
+
+struct ProgramInfo {
+  std::string name;         // "scd-producer"
+  std::string description;  // one sentence, for --help
+};
+
+struct CommandLine {
+  std::string config_path;
+  std::vector<std::string> overrides;  // the texts after --set, in order
+  bool check = false;
+};
+
+// The command line, or the exit code where there is nothing more to do: help or version was printed to
+// standard output, or what is wrong to standard error.
+std::variant<CommandLine, int> ParseCommandLine(const ProgramInfo& program, int argc,
+                                                const char* const* argv);
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_SERVER_COMMAND_LINE_H_
