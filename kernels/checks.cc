@@ -176,9 +176,14 @@ absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
   SCD_RETURN_IF_ERROR(CheckPages(kOp, kv, device));
   const std::int64_t kv_heads = kv.k_pages.dim(1);
   const std::int64_t head_dim = kv.k_pages.dim(3);
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "k", k, device, kFloat, {kAnyDim, kv_heads, head_dim}));
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "v", v, device, kFloat, {k.dim(0), kv_heads, head_dim}));
-  return CheckOperand(kOp, "positions", positions, device, kIndex, {k.dim(0)});
+  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {kAnyDim}));
+  if (k.empty() && v.empty()) return Bad(kOp, "k", "and v are both absent");
+  const std::int64_t tokens = positions.dim(0);
+  if (!k.empty())
+    SCD_RETURN_IF_ERROR(CheckOperand(kOp, "k", k, device, kFloat, {tokens, kv_heads, head_dim}));
+  if (!v.empty())
+    SCD_RETURN_IF_ERROR(CheckOperand(kOp, "v", v, device, kFloat, {tokens, kv_heads, head_dim}));
+  return absl::OkStatus();
 }
 
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,

@@ -73,17 +73,21 @@ absl::Status CpuBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, ConstTen
   const std::int64_t page_tokens = kv.k_pages.dim(2);
   SCD_RETURN_IF_ERROR(CheckIndices("WriteKv", "positions", positions, kv.block_table.dim(0) * page_tokens));
   const std::int32_t* position = positions.as<std::int32_t>();
-  for (std::int64_t t = 0; t < k.dim(0); ++t) {
+  const std::int64_t num_tokens = positions.dim(0);
+  for (std::int64_t t = 0; t < num_tokens; ++t) {
     SCD_RETURN_IF_ERROR(CheckBlockTable("WriteKv", kv, position[t], position[t]));
   }
-  const std::int64_t head_dim = k.dim(2);
-  cpu::ForEachRowRange(pool_, k.dim(0), 2 * k.dim(1) * head_dim, [&](cpu::Range tokens) {
+  const std::int64_t kv_heads = kv.k_pages.dim(1);
+  const std::int64_t head_dim = kv.k_pages.dim(3);
+  cpu::ForEachRowRange(pool_, num_tokens, 2 * kv_heads * head_dim, [&](cpu::Range tokens) {
     for (std::int64_t t = tokens.begin; t < tokens.end; ++t) {
       const std::int64_t page = kv.block_table.as<std::int32_t>()[position[t] / page_tokens];
-      for (std::int64_t h = 0; h < k.dim(1); ++h) {
+      for (std::int64_t h = 0; h < kv_heads; ++h) {
         const std::int64_t offset = (h * page_tokens + position[t] % page_tokens) * head_dim;
-        std::copy_n(k.row<float>(t) + h * head_dim, head_dim, kv.k_pages.row<float>(page) + offset);
-        std::copy_n(v.row<float>(t) + h * head_dim, head_dim, kv.v_pages.row<float>(page) + offset);
+        if (!k.empty())
+          std::copy_n(k.row<float>(t) + h * head_dim, head_dim, kv.k_pages.row<float>(page) + offset);
+        if (!v.empty())
+          std::copy_n(v.row<float>(t) + h * head_dim, head_dim, kv.v_pages.row<float>(page) + offset);
       }
     }
   });

@@ -51,18 +51,23 @@ absl::Status ReferenceBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, Co
   SCD_RETURN_IF_ERROR(CheckWriteKv(k, v, positions, kv, device()));
   SCD_RETURN_IF_ERROR(
       CheckIndices("WriteKv", "positions", positions, kv.block_table.dim(0) * kv.k_pages.dim(2)));
-  for (std::int64_t t = 0; t < k.dim(0); ++t) {
+  for (std::int64_t t = 0; t < positions.dim(0); ++t) {
     const std::int64_t position = positions.as<std::int32_t>()[t];
     SCD_RETURN_IF_ERROR(CheckBlockTable("WriteKv", kv, position, position));
   }
-  const std::int64_t head_dim = k.dim(2);
-  for (std::int64_t t = 0; t < k.dim(0); ++t) {
+  const std::int64_t kv_heads = kv.k_pages.dim(1);
+  const std::int64_t head_dim = kv.k_pages.dim(3);
+  for (std::int64_t t = 0; t < positions.dim(0); ++t) {
     const std::int64_t position = positions.as<std::int32_t>()[t];
-    for (std::int64_t h = 0; h < k.dim(1); ++h) {
-      std::copy_n(k.row<float>(t) + h * head_dim, head_dim,
-                  KvVector(kv.k_pages, kv.block_table, position, h));
-      std::copy_n(v.row<float>(t) + h * head_dim, head_dim,
-                  KvVector(kv.v_pages, kv.block_table, position, h));
+    for (std::int64_t h = 0; h < kv_heads; ++h) {
+      if (!k.empty()) {
+        std::copy_n(k.row<float>(t) + h * head_dim, head_dim,
+                    KvVector(kv.k_pages, kv.block_table, position, h));
+      }
+      if (!v.empty()) {
+        std::copy_n(v.row<float>(t) + h * head_dim, head_dim,
+                    KvVector(kv.v_pages, kv.block_table, position, h));
+      }
     }
   }
   return absl::OkStatus();

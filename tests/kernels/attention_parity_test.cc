@@ -77,7 +77,12 @@ std::vector<float> Attend(const Case& c, BackendRig& rig) {
     const RigTensor positions_tensor = rig.PutIndices(positions);
     const RigTensor k = rig.Put(kv_shape, Random(kv_shape.num_elements(), seed++), 2);
     const RigTensor v = rig.Put(kv_shape, Random(kv_shape.num_elements(), seed++), 4);
-    ExpectOk(rig.backend().WriteKv(rig.stream(), k.view, v.view, positions_tensor.view, kv));
+    if (sequences.size() % 2 == 0) {
+      ExpectOk(rig.backend().WriteKv(rig.stream(), k.view, v.view, positions_tensor.view, kv));
+    } else {  // each alone leaves the other as it is
+      ExpectOk(rig.backend().WriteKv(rig.stream(), {}, v.view, positions_tensor.view, kv));
+      ExpectOk(rig.backend().WriteKv(rig.stream(), k.view, {}, positions_tensor.view, kv));
+    }
     sequences.push_back({row, s.query_count, s.first_position, kv});
     row += s.query_count + 1;
     ExpectOk(rig.backend().Synchronize(rig.stream()));
