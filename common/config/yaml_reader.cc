@@ -74,6 +74,11 @@ bool YamlSection::Has(std::string_view key) const {
   return node != nullptr && node->kind != YamlNode::Kind::kNull;
 }
 
+bool YamlSection::IsWord(std::string_view key, std::string_view word) {
+  const YamlNode* node = Lookup(key);
+  return node != nullptr && node->kind == YamlNode::Kind::kScalar && !node->quoted && node->scalar == word;
+}
+
 const std::string& YamlSection::path() const {
   return state_->path;
 }

@@ -54,6 +54,8 @@ class YamlSection {
  public:
   // Whether the key is there with a value.
   bool Has(std::string_view key) const;
+  // Whether its value is this plain word, for keys that take a word or something else.
+  bool IsWord(std::string_view key, std::string_view word);
 
   YamlSection Section(std::string_view key);
   // A list of sections, for example one for each of several models.
