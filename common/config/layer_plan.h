@@ -45,13 +45,13 @@ struct LayerPlan {
 
 // What an operator asks for in YAML or a client in a request; an absent field means the bundle's own value.
 struct PlanRequest {
-  std::optional<std::int64_t> rank_k;
-  std::optional<std::int64_t> rank_v;
-  std::optional<std::int64_t> rank_h;
-  std::optional<std::vector<std::int64_t>> patch_layers;  // absent: auto, the bundle's choice
-  std::optional<std::int64_t> native_head;
-  std::optional<std::int64_t> native_tail;
-  std::optional<DType> code_dtype;
+  std::optional<std::int64_t> rank_k = std::nullopt;
+  std::optional<std::int64_t> rank_v = std::nullopt;
+  std::optional<std::int64_t> rank_h = std::nullopt;
+  std::optional<std::vector<std::int64_t>> patch_layers = std::nullopt;  // absent: auto, the bundle's choice
+  std::optional<std::int64_t> native_head = std::nullopt;
+  std::optional<std::int64_t> native_tail = std::nullopt;
+  std::optional<DType> code_dtype = std::nullopt;
 };
 
 }  // namespace scd
