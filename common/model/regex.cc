@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/model/string_views.h"
 #include "common/model/unicode.h"
 #include "kernels/status_macros.h"
 
@@ -22,8 +23,8 @@ constexpr std::uint32_t kHeapLimitKib = 65536;
 constexpr std::size_t kJitStackMinBytes = 32 << 10;
 constexpr std::size_t kJitStackMaxBytes = 8 << 20;
 
-// Members of character classes. PCRE2's own \s holds U+180E, which is no white space; and \S cannot be written as a
-// negation inside a class.
+// Members of character classes. PCRE2's own \s holds U+180E, which is no white space; and \S cannot be
+// written as a negation inside a class.
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 constexpr std::string_view kNotSpaces =
@@ -52,8 +53,9 @@ class Translator {
 
  private:
   absl::Status Refuse(std::string_view what) const {
-    return absl::UnimplementedError(
-        absl::StrCat("the regular expression \"", absl::CHexEscape(pattern_), "\" uses ", what, ", which is not supported"));
+    return absl::UnimplementedError(absl::StrCat("the regular expression \"",
+                                                 absl::CHexEscape(ToAbsl(pattern_)), "\" uses ", ToAbsl(what),
+                                                 ", which is not supported"));
   }
   bool Follows(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
   void Copy(std::size_t count) {
@@ -67,18 +69,22 @@ class Translator {
       return absl::OkStatus();
     }
     const char c = pattern_[at_ + 1];
-    constexpr std::string_view kSame = "dDpPtnrfvaexX";
+    constexpr std::string_view kSame = "dDpPtnrfvaex";
     switch (c) {
-      case 's': return Replace(in_class_ ? std::string(kSpaces) : absl::StrCat("[", kSpaces, "]"));
-      case 'S': return Replace(in_class_ ? std::string(kNotSpaces) : absl::StrCat("[^", kSpaces, "]"));
-      case 'w': return Replace(in_class_ ? std::string(kWord) : absl::StrCat("[", kWord, "]"));
+      case 's':
+        return Replace(in_class_ ? std::string(kSpaces) : absl::StrCat("[", ToAbsl(kSpaces), "]"));
+      case 'S':
+        return Replace(in_class_ ? std::string(kNotSpaces) : absl::StrCat("[^", ToAbsl(kSpaces), "]"));
+      case 'w':
+        return Replace(in_class_ ? std::string(kWord) : absl::StrCat("[", ToAbsl(kWord), "]"));
       case 'W':
         if (in_class_) return Refuse("\\W inside a class");
-        return Replace(absl::StrCat("[^", kWord, "]"));
-      default: break;
+        return Replace(absl::StrCat("[^", ToAbsl(kWord), "]"));
+      default:
+        break;
     }
     const bool letter_or_digit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter_or_digit && (kSame.find(c) == std::string_view::npos || c == 'X')) {
+    if (letter_or_digit && kSame.find(c) == std::string_view::npos) {
       return Refuse(absl::StrCat("\\", std::string(1, c)));
     }
     // \v is white space down the page in PCRE2 and the vertical tab in Oniguruma.
@@ -110,14 +116,15 @@ class Translator {
     }
     // Only (?i) and (?-i) mean the same in both; (?m) and others do not.
     if (Follows("(?")) {
-      constexpr std::array<std::string_view, 8> kGroups = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?i:", "(?i)"};
+      constexpr std::array<std::string_view, 8> kGroups = {"(?:",  "(?=",  "(?!",  "(?>",
+                                                           "(?<=", "(?<!", "(?i:", "(?i)"};
       for (const auto group : kGroups) {
         if (Follows(group)) {
           Copy(group.size());
           return absl::OkStatus();
         }
       }
-      return Refuse(absl::StrCat("the group ", pattern_.substr(at_, 4)));
+      return Refuse(absl::StrCat("the group ", ToAbsl(pattern_.substr(at_, 4))));
     }
     if (Follows("(*")) return Refuse("(*");
     // Oniguruma repeats {n,m} once more where PCRE2 would make it possessive.
@@ -156,8 +163,26 @@ std::string ErrorText(int code) {
 
 struct Regex::Compiled {
   std::unique_ptr<pcre2_code, CodeDeleter> code;
-  bool jit = false;
 };
+
+struct RegexScratch::State {
+  // The stack outlives the context that refers to it.
+  std::unique_ptr<pcre2_jit_stack, JitStackDeleter> stack;
+  std::unique_ptr<pcre2_match_data, MatchDataDeleter> data;
+  std::unique_ptr<pcre2_match_context, ContextDeleter> context;
+};
+
+RegexScratch::RegexScratch() : state_(std::make_unique<State>()) {
+  state_->stack.reset(pcre2_jit_stack_create(kJitStackMinBytes, kJitStackMaxBytes, nullptr));
+  state_->data.reset(pcre2_match_data_create(1, nullptr));
+  state_->context.reset(pcre2_match_context_create(nullptr));
+  if (state_->context == nullptr) return;
+  pcre2_set_match_limit(state_->context.get(), kMatchLimit);
+  pcre2_set_depth_limit(state_->context.get(), kDepthLimit);
+  pcre2_set_heap_limit(state_->context.get(), kHeapLimitKib);
+  if (state_->stack != nullptr) pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
+}
+RegexScratch::~RegexScratch() = default;
 
 Regex::Regex(std::string pattern, std::unique_ptr<Compiled> compiled)
     : pattern_(std::move(pattern)), compiled_(std::move(compiled)) {}
@@ -165,8 +190,8 @@ Regex::~Regex() = default;
 
 absl::StatusOr<std::unique_ptr<Regex>> Regex::Create(std::string_view pattern) {
   if (pattern.size() > kMaxPatternBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a regular expression of ", pattern.size(), " bytes, more than the ",
-                                                   kMaxPatternBytes, " allowed"));
+    return absl::InvalidArgumentError(absl::StrCat("a regular expression of ", pattern.size(),
+                                                   " bytes, more than the ", kMaxPatternBytes, " allowed"));
   }
   SCD_RETURN_IF_ERROR(CheckUtf8(pattern));
   SCD_ASSIGN_OR_RETURN(const std::string translated, Translator(pattern).Run());
@@ -174,38 +199,33 @@ absl::StatusOr<std::unique_ptr<Regex>> Regex::Create(std::string_view pattern) {
   PCRE2_SIZE offset = 0;
   auto compiled = std::make_unique<Compiled>();
   compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                     nullptr));
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                                     &error, &offset, nullptr));
   if (compiled->code == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the regular expression \"", absl::CHexEscape(pattern), "\" is wrong: ", ErrorText(error)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the regular expression \"", absl::CHexEscape(ToAbsl(pattern)), "\" is wrong: ", ErrorText(error)));
   }
   // Without a JIT for this machine matching is slower and otherwise the same.
-  compiled->jit = pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
   return std::unique_ptr<Regex>(new Regex(std::string(pattern), std::move(compiled)));
 }
 
-absl::Status Regex::FindAll(std::string_view text, std::vector<MatchRange>* matches) const {
-  const std::unique_ptr<pcre2_match_data, MatchDataDeleter> data(pcre2_match_data_create(1, nullptr));
-  const std::unique_ptr<pcre2_match_context, ContextDeleter> context(pcre2_match_context_create(nullptr));
-  const std::unique_ptr<pcre2_jit_stack, JitStackDeleter> stack(
-      compiled_->jit ? pcre2_jit_stack_create(kJitStackMinBytes, kJitStackMaxBytes, nullptr) : nullptr);
+absl::Status Regex::FindAll(std::string_view text, RegexScratch* scratch,
+                            std::vector<MatchRange>* matches) const {
+  pcre2_match_data* data = scratch->state_->data.get();
+  pcre2_match_context* context = scratch->state_->context.get();
   if (data == nullptr || context == nullptr) return absl::ResourceExhaustedError("no memory for matching");
-  pcre2_set_match_limit(context.get(), kMatchLimit);
-  pcre2_set_depth_limit(context.get(), kDepthLimit);
-  pcre2_set_heap_limit(context.get(), kHeapLimitKib);
-  if (stack != nullptr) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
-
   std::size_t at = 0;
   while (at < text.size()) {
-    const int result = pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
-                                   PCRE2_NO_UTF_CHECK, data.get(), context.get());
+    const int result = pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                   text.size(), at, PCRE2_NO_UTF_CHECK, data, context);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("the regular expression \"", absl::CHexEscape(pattern_),
+      return absl::ResourceExhaustedError(absl::StrCat("the regular expression \"",
+                                                       absl::CHexEscape(pattern_),
                                                        "\" gave up on this text: ", ErrorText(result)));
     }
-    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data);
     if (range[1] > range[0]) {
       matches->push_back({range[0], range[1]});
       at = range[1];

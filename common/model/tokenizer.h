@@ -17,8 +17,8 @@
 namespace scd {
 
 struct EncodeOptions {
-  // Text that spells a special token becomes that token; otherwise it is plain text. (Added tokens that are not
-  // special always match.)
+  // Text that spells a special token becomes that token; otherwise it is plain text. (Added tokens that are
+  // not special always match.)
   bool allow_special_tokens = false;
   // Adds what the tokenizer adds by default around a prompt (for example <s>).
   bool add_default_tokens = true;
@@ -29,15 +29,19 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // INVALID_ARGUMENT for text that is not UTF-8.
-  virtual absl::StatusOr<std::vector<std::int32_t>> Encode(std::string_view text, const EncodeOptions& options) const = 0;
+  virtual absl::StatusOr<std::vector<std::int32_t>> Encode(std::string_view text,
+                                                           const EncodeOptions& options) const = 0;
 
-  // The bytes that a token adds to the text, in decoding context: possibly a part of a UTF-8 character. Empty for
-  // special tokens unless render_special, and for ids outside the vocabulary.
+  // The bytes that a token adds to the text, in decoding context: possibly a part of a UTF-8 character. Empty
+  // for special tokens unless render_special, and for ids outside the vocabulary.
   virtual std::string TokenBytes(std::int32_t id, bool render_special) const = 0;
 
-  // Whole text of ids as the model's own decoder gives it (special tokens skipped unless render_special); bytes that
-  // are not UTF-8 become U+FFFD.
+  // Whole text of ids as the model's own decoder gives it (special tokens skipped unless render_special);
+  // bytes that are not UTF-8 become U+FFFD.
   virtual std::string Decode(absl::Span<const std::int32_t> ids, bool render_special) const = 0;
+
+  // Whether the decoder drops one space at the very start of the text (SentencePiece's dummy prefix).
+  virtual bool strips_leading_space() const { return false; }
 
   // Number of ids, added tokens included (one more than the largest id).
   virtual std::int32_t vocab_size() const = 0;
@@ -48,8 +52,9 @@ class Tokenizer {
   virtual std::optional<std::int32_t> bos_id() const = 0;
   virtual std::optional<std::int32_t> eos_id() const = 0;
 
-  // "scd.tokenizer.v1" over the id -> token table, merges or pieces, and the normaliser's and pre-tokenizer's rules.
-  // Two files that tokenize alike by the same rules have one digest whatever format they came in, where feasible.
+  // "scd.tokenizer.v1" over the id -> token table, merges or pieces, and the normaliser's and pre-tokenizer's
+  // rules. Two files that tokenize alike by the same rules have one digest whatever format they came in,
+  // where feasible.
   virtual const Digest& digest() const = 0;
 };
 
@@ -58,7 +63,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& mode
 
 // Ids of `consumer` that `producer` lacks or maps to other text, sorted: prompts with one of them are never
 // translated. FAILED_PRECONDITION where the two differ in more than added tokens (over 1 % of the ids).
-absl::StatusOr<std::vector<std::int32_t>> UntranslatableIds(const Tokenizer& producer, const Tokenizer& consumer);
+absl::StatusOr<std::vector<std::int32_t>> UntranslatableIds(const Tokenizer& producer,
+                                                            const Tokenizer& consumer);
 
 }  // namespace scd
 

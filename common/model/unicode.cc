@@ -57,14 +57,16 @@ utf8proc_category_t Category(char32_t character) {
 
 }  // namespace
 
-bool IsValidUtf8(std::string_view text) { return FirstInvalidByte(text) == text.size(); }
+bool IsValidUtf8(std::string_view text) {
+  return FirstInvalidByte(text) == text.size();
+}
 
 absl::Status CheckUtf8(std::string_view text) {
   const std::size_t at = FirstInvalidByte(text);
   if (at == text.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the text is not UTF-8: byte 0x", absl::Hex(static_cast<std::uint8_t>(text[at]), absl::kZeroPad2),
-                   " at offset ", at));
+      absl::StrCat("the text is not UTF-8: byte 0x",
+                   absl::Hex(static_cast<std::uint8_t>(text[at]), absl::kZeroPad2), " at offset ", at));
 }
 
 std::size_t Utf8Length(char lead) {
@@ -76,10 +78,14 @@ char32_t DecodeUtf8(std::string_view text) {
   const auto low = [&](std::size_t i) { return static_cast<char32_t>(text[i]) & 0x3F; };
   const auto lead = static_cast<std::uint8_t>(text[0]);
   switch (Utf8Length(text[0])) {
-    case 1: return lead;
-    case 2: return (char32_t{lead} & 0x1F) << 6 | low(1);
-    case 3: return (char32_t{lead} & 0x0F) << 12 | low(1) << 6 | low(2);
-    default: return (char32_t{lead} & 0x07) << 18 | low(1) << 12 | low(2) << 6 | low(3);
+    case 1:
+      return lead;
+    case 2:
+      return (char32_t{lead} & 0x1F) << 6 | low(1);
+    case 3:
+      return (char32_t{lead} & 0x0F) << 12 | low(1) << 6 | low(2);
+    default:
+      return (char32_t{lead} & 0x07) << 18 | low(1) << 12 | low(2) << 6 | low(3);
   }
 }
 
@@ -101,12 +107,14 @@ std::size_t AppendLossyUtf8(std::string_view bytes, bool final, std::string* out
 
 bool IsNumeric(char32_t character) {
   const auto category = Category(character);
-  return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
+  return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||
+         category == UTF8PROC_CATEGORY_NO;
 }
 
 bool IsWhitespace(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
 }
 
 bool IsWordCharacter(char32_t character) {
@@ -120,13 +128,16 @@ bool IsWordCharacter(char32_t character) {
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return false;
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
   }
 }
 
-// utf8proc's own decomposition sorts combining marks by bubble sort, which a long run of marks makes quadratic; here
-// the runs are sorted by std::stable_sort, and utf8proc decomposes single characters and composes.
+// utf8proc's own decomposition sorts combining marks by bubble sort, which a long run of marks makes
+// quadratic; here the runs are sorted by std::stable_sort, and utf8proc decomposes single characters and
+// composes.
 absl::StatusOr<std::string> ToNfc(std::string_view text) {
   if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<std::uint8_t>(c) < 0x80; })) {
     return std::string(text);
@@ -154,8 +165,9 @@ absl::StatusOr<std::string> ToNfc(std::string_view text) {
     std::stable_sort(it, end, [&](auto a, auto b) { return mark_class(a) < mark_class(b); });
     it = end;
   }
-  const auto composed = utf8proc_normalize_utf32(characters.data(), static_cast<utf8proc_ssize_t>(characters.size()),
-                                                 static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto composed =
+      utf8proc_normalize_utf32(characters.data(), static_cast<utf8proc_ssize_t>(characters.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   if (composed < 0) return absl::InternalError("canonical composition failed");
   std::string out;
   for (utf8proc_ssize_t i = 0; i < composed; ++i) {

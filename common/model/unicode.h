@@ -24,13 +24,13 @@ std::size_t Utf8Length(char lead);
 char32_t DecodeUtf8(std::string_view text);
 void AppendUtf8(char32_t character, std::string* out);
 
-// Appends `bytes` with every maximal sequence that is not UTF-8 as one U+FFFD, the way Rust's and Python's lossy
-// decoders do. Returns how many bytes at the end were left out because they may become a character with more bytes
-// after them (0 to 3); with `final` these too are U+FFFD and 0 is returned.
+// Appends `bytes` with every maximal sequence that is not UTF-8 as one U+FFFD, the way Rust's and Python's
+// lossy decoders do. Returns how many bytes at the end were left out because they may become a character with
+// more bytes after them (0 to 3); with `final` these too are U+FFFD and 0 is returned.
 std::size_t AppendLossyUtf8(std::string_view bytes, bool final, std::string* out);
 
-bool IsNumeric(char32_t character);     // general categories Nd, Nl, No
-bool IsWhitespace(char32_t character);  // White_Space
+bool IsNumeric(char32_t character);        // general categories Nd, Nl, No
+bool IsWhitespace(char32_t character);     // White_Space
 bool IsWordCharacter(char32_t character);  // letters, marks, decimal digits, connector punctuation
 
 // Canonical composition (NFC) of valid UTF-8, in O(n log n) whatever the text.
