@@ -14,14 +14,27 @@
 namespace scd {
 
 inline constexpr std::int64_t kMaxFramePayloadBytes = 1 << 20;
+// Largest rank: one token's codes fit into a frame in the widest codec.
+inline constexpr std::int64_t kMaxCodeRank = kMaxFramePayloadBytes / 4;
+// Layers that a plan of the wire may have; far above any model.
+inline constexpr int kMaxPlanLayers = 1024;
 
-// Splits by tokens so that no payload is over kMaxFramePayloadBytes, and adds checksums.
+// XXH3-64 of the payload, seeded with XXH3-64 of the other fields (docs/formats.md).
+std::uint64_t FrameChecksum(const v1::CodeFrame& frame);
+
+// Splits by tokens so that no payload is over kMaxFramePayloadBytes, and adds checksums. `code` is a valid
+// one: its payload holds [num_tokens, rank], its rank is at most kMaxCodeRank.
 std::vector<v1::CodeFrame> ToFrames(LayerCode code);
 
-// DATA_LOSS for a wrong checksum, INVALID_ARGUMENT for fields that contradict each other; takes the payload.
+// Takes the payload. DATA_LOSS for a wrong checksum or a number that is not finite, INVALID_ARGUMENT for
+// fields that are out of range, unknown or contradict each other; each names layer, kind and first token.
+// What is returned has at least one token and one column, positions in int32, and exactly the payload that it
+// says.
 absl::StatusOr<LayerCode> FromFrame(v1::CodeFrame&& frame);
 
-// Plan <-> proto. FromProto takes native ranges from elsewhere (they are not part of the wire plan).
+// Plan <-> proto. PlanFromProto leaves native ranges alone (they are not part of the wire plan) and refuses,
+// with INVALID_ARGUMENT and the field, what no bundle could serve; what this bundle can is for
+// Bundle::CheckPlan.
 v1::Plan PlanToProto(const LayerPlan& plan);
 absl::StatusOr<LayerPlan> PlanFromProto(const v1::Plan& plan);
 

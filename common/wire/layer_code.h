@@ -16,8 +16,8 @@ struct LayerCode {
   std::int64_t first_token = 0;  // position in the prompt
   std::int64_t num_tokens = 0;
   std::int64_t rank = 0;
-  DType dtype = DType::kBF16;    // kBF16 or kF32
-  std::string payload;           // row-major [num_tokens, rank] of dtype, little-endian
+  DType dtype = DType::kBF16;  // kBF16 or kF32
+  std::string payload;         // row-major [num_tokens, rank] of dtype, little-endian
 
   // [num_tokens, rank] over payload; payload must hold exactly that (the frame codec has checked it).
   ConstTensorView view() const { return ConstTensorView(payload.data(), dtype, Shape{num_tokens, rank}); }

@@ -17,24 +17,29 @@ class TransferChecker {
   // Codes of positions [first_token, end_token) of every layer, as `plan` asks.
   TransferChecker(const LayerPlan& plan, std::int64_t first_token, std::int64_t end_token);
 
-  // DATA_LOSS naming layer, kind and range: a kind the plan has not, another rank or dtype, repeated, out of order, or
-  // out of range.
+  // DATA_LOSS naming layer, kind and range: a kind the plan has not, another rank or dtype, repeated, out of
+  // order, or out of range. A code that was refused counts as not arrived.
   absl::Status Accept(const LayerCode& code);
   // DATA_LOSS naming the first missing range unless all is there.
   absl::Status CheckComplete() const;
   bool complete() const { return missing_ == 0; }
 
  private:
-  struct Stream {
-    std::int64_t rank = 0;   // 0: not part of the plan
-    std::int64_t next = 0;   // next expected position
+  static constexpr std::int64_t kKinds = 3;
+
+  // The codes of one layer and kind.
+  struct Part {
+    std::int64_t rank = 0;  // 0: not part of the plan
+    std::int64_t next = 0;  // next expected position
   };
-  Stream& stream(std::int64_t layer, CodeKind kind);
+
+  absl::Status CheckNext(const LayerCode& code, const Part& part) const;
 
   const DType dtype_;
+  const std::int64_t first_token_;
   const std::int64_t end_token_;
-  std::vector<Stream> streams_;  // [layers][K, V, H]
-  std::int64_t missing_ = 0;     // token rows still to come, over all streams
+  std::vector<Part> parts_;   // [layers][K, V, H]
+  std::int64_t missing_ = 0;  // token rows still to come, over all parts
 };
 
 }  // namespace scd

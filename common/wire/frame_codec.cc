@@ -1,0 +1,164 @@
+#include "common/wire/frame_codec.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/io/digest.h"
+#include "common/wire/payload_format.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+// Positions are int32 on devices.
+constexpr std::int64_t kMaxPosition = std::numeric_limits<std::int32_t>::max();
+
+std::string Where(const v1::CodeFrame& frame) {
+  return absl::StrCat("frame (layer ", frame.layer(), ", kind ", static_cast<int>(frame.kind()),
+                      ", first token ", frame.first_token(), "): ");
+}
+
+absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
+  switch (kind) {
+    case v1::CODE_KIND_K:
+      return CodeKind::kK;
+    case v1::CODE_KIND_V:
+      return CodeKind::kV;
+    case v1::CODE_KIND_H:
+      return CodeKind::kH;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("kind: ", static_cast<int>(kind), " is none that this program knows"));
+  }
+}
+
+absl::Status InRange(absl::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is outside [", min, ", ", max, "]"));
+}
+
+// Everything but the payload's numbers, which are looked at last.
+absl::StatusOr<LayerCode> ReadFields(const v1::CodeFrame& frame) {
+  if (frame.payload().size() > static_cast<std::size_t>(kMaxFramePayloadBytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("payload: has ", frame.payload().size(),
+                                                   " bytes, more than the ", kMaxFramePayloadBytes,
+                                                   " of a frame"));
+  }
+  if (FrameChecksum(frame) != frame.checksum()) {
+    return absl::DataLossError("checksum: is not that of the frame's content");
+  }
+  LayerCode code;
+  code.layer = frame.layer();
+  SCD_ASSIGN_OR_RETURN(code.kind, KindOf(frame.kind()));
+  code.first_token = frame.first_token();
+  code.num_tokens = frame.num_tokens();
+  SCD_RETURN_IF_ERROR(InRange("first_token", code.first_token, 0, kMaxPosition));
+  SCD_RETURN_IF_ERROR(InRange("num_tokens", code.num_tokens, 1, kMaxPosition - code.first_token));
+  code.rank = frame.rank();
+  SCD_RETURN_IF_ERROR(InRange("rank", code.rank, 1, kMaxCodeRank));
+  SCD_ASSIGN_OR_RETURN(code.dtype, DTypeOfCodec(frame.codec()));
+  SCD_RETURN_IF_ERROR(CheckPayload(code.dtype, code.num_tokens, code.rank, frame.payload()));
+  return code;
+}
+
+absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_view field) {
+  const auto check = [&](absl::string_view name, std::int64_t rank, bool used) {
+    return InRange(absl::StrCat(field, ".", name), rank, used ? 1 : 0, used ? kMaxCodeRank : 0);
+  };
+  if (ranks.treatment() != v1::TREATMENT_REUSE && ranks.treatment() != v1::TREATMENT_PATCH) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".treatment: ", static_cast<int>(ranks.treatment()),
+                                                   " is none that this program knows"));
+  }
+  const bool patch = ranks.treatment() == v1::TREATMENT_PATCH;
+  SCD_RETURN_IF_ERROR(check("rank_k", ranks.rank_k(), !patch));
+  SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), !patch));
+  SCD_RETURN_IF_ERROR(check("rank_h", ranks.rank_h(), patch));
+  return LayerRanks{.treatment = patch ? LayerTreatment::kPatch : LayerTreatment::kReuse,
+                    .rank_k = ranks.rank_k(),
+                    .rank_v = ranks.rank_v(),
+                    .rank_h = ranks.rank_h()};
+}
+
+}  // namespace
+
+std::uint64_t FrameChecksum(const v1::CodeFrame& frame) {
+  const std::array<std::uint32_t, 6> fields = {
+      frame.layer(), static_cast<std::uint32_t>(frame.kind()), frame.first_token(), frame.num_tokens(),
+      frame.rank(),  static_cast<std::uint32_t>(frame.codec())};
+  std::array<std::byte, sizeof(fields)> header;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    header[i] = static_cast<std::byte>(fields[i / 4] >> (8 * (i % 4)) & 0xFF);
+  }
+  const std::string& payload = frame.payload();
+  return Checksum64({reinterpret_cast<const std::byte*>(payload.data()), payload.size()}, Checksum64(header));
+}
+
+std::vector<v1::CodeFrame> ToFrames(LayerCode code) {
+  const std::int64_t row_bytes = code.rank * static_cast<std::int64_t>(DTypeBytes(code.dtype));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kMaxFramePayloadBytes / std::max<std::int64_t>(1, row_bytes));
+  std::vector<v1::CodeFrame> frames;
+  for (std::int64_t begin = 0; begin < code.num_tokens; begin += most) {
+    const std::int64_t count = std::min(most, code.num_tokens - begin);
+    v1::CodeFrame& frame = frames.emplace_back();
+    frame.set_layer(static_cast<std::uint32_t>(code.layer));
+    frame.set_kind(static_cast<v1::CodeKind>(code.kind));  // one numbering, see CodeKind
+    frame.set_first_token(static_cast<std::uint32_t>(code.first_token + begin));
+    frame.set_num_tokens(static_cast<std::uint32_t>(count));
+    frame.set_rank(static_cast<std::uint32_t>(code.rank));
+    frame.set_codec(CodecOfDType(code.dtype));
+    if (count == code.num_tokens) {
+      frame.set_payload(std::move(code.payload));
+    } else {
+      frame.set_payload(code.payload.data() + begin * row_bytes, static_cast<std::size_t>(count * row_bytes));
+    }
+    frame.set_checksum(FrameChecksum(frame));
+  }
+  return frames;
+}
+
+absl::StatusOr<LayerCode> FromFrame(v1::CodeFrame&& frame) {
+  absl::StatusOr<LayerCode> code = ReadFields(frame);
+  if (!code.ok()) {
+    return absl::Status(code.status().code(), absl::StrCat(Where(frame), code.status().message()));
+  }
+  code->payload = std::move(*frame.mutable_payload());
+  return code;
+}
+
+v1::Plan PlanToProto(const LayerPlan& plan) {
+  v1::Plan proto;
+  for (const LayerRanks& layer : plan.layers) {
+    v1::LayerRanks& ranks = *proto.add_layers();
+    const bool patch = layer.treatment == LayerTreatment::kPatch;
+    ranks.set_treatment(patch ? v1::TREATMENT_PATCH : v1::TREATMENT_REUSE);
+    ranks.set_rank_k(static_cast<std::uint32_t>(layer.rank_k));
+    ranks.set_rank_v(static_cast<std::uint32_t>(layer.rank_v));
+    ranks.set_rank_h(static_cast<std::uint32_t>(layer.rank_h));
+  }
+  proto.set_codec(CodecOfDType(plan.code_dtype));
+  return proto;
+}
+
+absl::StatusOr<LayerPlan> PlanFromProto(const v1::Plan& proto) {
+  LayerPlan plan;
+  SCD_RETURN_IF_ERROR(InRange("plan.layers: number of entries", proto.layers_size(), 1, kMaxPlanLayers));
+  for (int i = 0; i < proto.layers_size(); ++i) {
+    SCD_ASSIGN_OR_RETURN(const LayerRanks ranks,
+                         RanksOf(proto.layers(i), absl::StrCat("plan.layers[", i, "]")));
+    plan.layers.push_back(ranks);
+  }
+  const auto dtype = DTypeOfCodec(proto.codec());
+  if (!dtype.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.", dtype.status().message()));
+  }
+  plan.code_dtype = *dtype;
+  return plan;
+}
+
+}  // namespace scd

@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "common/wire/frame_codec.h"
+
+namespace scd {
+namespace {
+
+LayerPlan Plan() {
+  LayerPlan plan;
+  plan.layers = {{.treatment = LayerTreatment::kReuse, .rank_k = 96, .rank_v = 128},
+                 {.treatment = LayerTreatment::kPatch, .rank_h = 576},
+                 {.treatment = LayerTreatment::kReuse, .rank_k = 1, .rank_v = kMaxCodeRank}};
+  return plan;
+}
+
+TEST(PlanProtoTest, APlanComesBackWithoutNativeRanges) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    LayerPlan sent = Plan();
+    sent.code_dtype = dtype;
+    const auto received = PlanFromProto(PlanToProto(sent));
+    ASSERT_TRUE(received.ok()) << received.status();
+    EXPECT_EQ(*received, sent);
+    sent.native_head = 9;
+    sent.native_tail = 9;
+    EXPECT_EQ(PlanFromProto(PlanToProto(sent))->native_head, LayerPlan().native_head);
+  }
+}
+
+TEST(PlanProtoTest, WhatNoBundleCouldServeIsRefusedWithTheField) {
+  const auto expect = [](const std::function<void(v1::Plan&)>& change, const std::string& message) {
+    v1::Plan plan = PlanToProto(Plan());
+    change(plan);
+    const absl::Status status = PlanFromProto(plan).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  };
+  expect([](auto& p) { p.clear_layers(); }, "plan.layers: number of entries: 0 is outside [1, 1024]");
+  expect(
+      [](auto& p) {
+        while (p.layers_size() <= kMaxPlanLayers) *p.add_layers() = p.layers(0);
+      },
+      "plan.layers: number of entries: 1025 is outside [1, 1024]");
+  expect([](auto& p) { p.mutable_layers(1)->clear_treatment(); },
+         "plan.layers[1].treatment: 0 is none that this program knows");
+  expect([](auto& p) { p.mutable_layers(1)->set_treatment(static_cast<v1::Treatment>(3)); },
+         "plan.layers[1].treatment: 3 is none that this program knows");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_k(0); },
+         "plan.layers[0].rank_k: 0 is outside [1, 262144]");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_v(0xFFFFFFFF); },
+         "plan.layers[0].rank_v: 4294967295 is outside [1, 262144]");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_h(8); }, "plan.layers[0].rank_h: 8 is outside [0, 0]");
+  expect([](auto& p) { p.mutable_layers(1)->set_rank_k(8); }, "plan.layers[1].rank_k: 8 is outside [0, 0]");
+  expect([](auto& p) { p.mutable_layers(1)->set_rank_h(0); },
+         "plan.layers[1].rank_h: 0 is outside [1, 262144]");
+  expect([](auto& p) { p.clear_codec(); }, "plan.codec: 0 is none that this program knows");
+  expect([](auto& p) { p.set_codec(static_cast<v1::Codec>(-5)); },
+         "plan.codec: -5 is none that this program knows");
+}
+
+}  // namespace
+}  // namespace scd
