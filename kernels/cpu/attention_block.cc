@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "hwy/aligned_allocator.h"
+#include "kernels/cpu/kv_tile.h"
 #include "kernels/cpu/partition.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,51 +14,21 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h, as they hold per-target code.
-#include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/dot_tile-inl.h"
+#include "kernels/cpu/exp2-inl.h"
 #include "kernels/cpu/tile_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Positions in a tile.
-constexpr std::int64_t kTile = 64;
+// Positions in a tile, and query vectors that go through it together so that their scores stay close.
+constexpr std::int64_t kTile = 128;
+constexpr std::int64_t kStripVectors = 48;
 static_assert(kTile % kTileColumns == 0);
 // With fewer query vectors than this, turning K around costs more than dot products do.
 constexpr std::int64_t kMinVectorsToTranspose = 8;
 constexpr float kNothingYet = -std::numeric_limits<float>::infinity();
-
-// The positions of a tile, and where the KV head's vectors of each run of them within a page lie.
-class KvTile {
- public:
-  KvTile(const PagedKv& kv, std::int64_t kv_head, std::int64_t begin, std::int64_t end)
-      : kv_(kv), kv_head_(kv_head), begin_(begin), end_(end) {}
-
-  std::int64_t begin() const { return begin_; }
-  std::int64_t size() const { return end_ - begin_; }
-
-  // visit(k, v, offset, count): count vectors from position begin() + offset, [count, head_dim] contiguous.
-  template <typename Visitor>
-  void ForEachRun(const Visitor& visit) const {
-    const std::int64_t page_tokens = kv_.k_pages.dim(2);
-    const std::int64_t head_dim = kv_.k_pages.dim(3);
-    for (std::int64_t p = begin_; p < end_;) {
-      const std::int64_t slot = p % page_tokens;
-      const std::int64_t count = std::min(end_ - p, page_tokens - slot);
-      const std::int64_t page = kv_.block_table.as<std::int32_t>()[p / page_tokens];
-      const std::int64_t offset = (kv_head_ * page_tokens + slot) * head_dim;
-      visit(kv_.k_pages.row<float>(page) + offset, kv_.v_pages.row<float>(page) + offset, p - begin_, count);
-      p += count;
-    }
-  }
-
- private:
-  const PagedKv& kv_;
-  std::int64_t kv_head_;
-  std::int64_t begin_;
-  std::int64_t end_;
-};
 
 // The state of one block: its query vectors (row by row, the group's heads of a row beside each other) and
 // what the tiles so far have added up to.
@@ -67,15 +38,17 @@ class BlockState {
     const std::int64_t vectors = block.rows * block.group_heads;
     const std::int64_t head_dim = block.kv->k_pages.dim(3);
     const std::int64_t padded = Partition::RoundUp(head_dim, kTileColumns);
-    return static_cast<std::size_t>(vectors * (head_dim + kTile + padded + 2) + kTile * (head_dim + padded));
+    return static_cast<std::size_t>(vectors * (kTile + padded + head_dim + 2) + kTile * (padded + head_dim));
   }
 
   // scratch: ScratchFloats() zeros.
   BlockState(const AttentionBlock& block, float* scratch)
       : block_(block),
         vectors_(block.rows * block.group_heads),
+        strip_rows_(std::max<std::int64_t>(1, kStripVectors / block.group_heads)),
         head_dim_(block.kv->k_pages.dim(3)),
         padded_(Partition::RoundUp(head_dim_, kTileColumns)),
+        by_product_(vectors_ >= kMinVectorsToTranspose),
         scores_(scratch),
         sums_(scores_ + vectors_ * kTile),
         values_(sums_ + vectors_ * padded_),
@@ -83,21 +56,39 @@ class BlockState {
         queries_(keys_ + kTile * head_dim_),
         largest_(queries_ + vectors_ * head_dim_),
         total_(largest_ + vectors_) {
+    // Weights are powers of two, not of e.
+    const float scale = block.scale * kLog2E;
     for (std::int64_t i = 0; i < vectors_; ++i) {
       const float* q = block.q + i / block.group_heads * block.q_stride + i % block.group_heads * head_dim_;
-      for (std::int64_t j = 0; j < head_dim_; ++j) queries_[i * head_dim_ + j] = q[j] * block.scale;
+      for (std::int64_t j = 0; j < head_dim_; ++j) queries_[i * head_dim_ + j] = q[j] * scale;
       largest_[i] = kNothingYet;
     }
   }
 
   void Add(const KvTile& tile) {
-    if (vectors_ < kMinVectorsToTranspose) {
-      ScoreByDots(tile);
-    } else {
-      ScoreByProduct(tile);
+    const bool gather_values = by_product_ || padded_ != head_dim_;
+    if (by_product_) GatherKeys(tile);
+    if (gather_values) GatherValues(tile);
+    for (std::int64_t row = 0; row < block_.rows; row += strip_rows_) {
+      const std::int64_t end_row = std::min(block_.rows, row + strip_rows_);
+      // Positions of the tile that some row of the strip attends to.
+      const std::int64_t visible = std::min(tile.size(), EndVisible(tile, end_row - 1));
+      if (visible <= 0 || FirstVisible(tile, row) >= tile.size()) continue;
+      const Strip strip{row * block_.group_heads, end_row * block_.group_heads, visible};
+      if (by_product_) {
+        ScoreByProduct(strip);
+      } else {
+        ScoreByDots(tile, strip);
+      }
+      for (std::int64_t i = strip.begin; i < strip.end; ++i) Softmax(tile, i, visible);
+      if (gather_values) {
+        AddValues(strip, 0, visible, values_, padded_);
+      } else {
+        tile.ForEachRun(visible, [&](const float*, const float* v, std::int64_t offset, std::int64_t count) {
+          AddValues(strip, offset, count, v, head_dim_);
+        });
+      }
     }
-    for (std::int64_t i = 0; i < vectors_; ++i) Softmax(tile, i);
-    AddValues(tile);
   }
 
   void Finish() const {
@@ -110,59 +101,96 @@ class BlockState {
   }
 
  private:
-  void ScoreByDots(const KvTile& tile) {
-    tile.ForEachRun([&](const float* k, const float*, std::int64_t offset, std::int64_t count) {
-      for (std::int64_t p = 0; p < count; ++p) {
-        std::int64_t i = 0;
-        for (; i + 3 <= vectors_; i += 3) DotQueries<3>(i, k + p * head_dim_, offset + p);
-        for (; i < vectors_; ++i) DotQueries<1>(i, k + p * head_dim_, offset + p);
-      }
-    });
+  // Vectors [begin, end) and how many positions of the tile they need.
+  struct Strip {
+    std::int64_t begin;
+    std::int64_t end;
+    std::int64_t visible;
+  };
+
+  // A row attends to positions [first, end), counted from the start of the tile; both may lie outside it.
+  std::int64_t FirstVisible(const KvTile& tile, std::int64_t row) const {
+    if (block_.sliding_window == 0) return 0;
+    return block_.first_position + row - block_.sliding_window + 1 - tile.begin();
+  }
+  std::int64_t EndVisible(const KvTile& tile, std::int64_t row) const {
+    return block_.first_position + row + 1 - tile.begin();
   }
 
-  template <int kCount>
-  void DotQueries(std::int64_t first, const float* k, std::int64_t column) {
-    float dots[kCount];
-    DotTile<kCount, 1>(queries_ + first * head_dim_, head_dim_, k, head_dim_, head_dim_, dots);
-    for (int i = 0; i < kCount; ++i) scores_[(first + i) * kTile + column] = dots[i];
-  }
-
-  void ScoreByProduct(const KvTile& tile) {
-    tile.ForEachRun([&](const float* k, const float*, std::int64_t offset, std::int64_t count) {
+  void GatherKeys(const KvTile& tile) {
+    tile.ForEachRun(tile.size(), [&](const float* k, const float*, std::int64_t offset, std::int64_t count) {
       for (std::int64_t j = 0; j < head_dim_; ++j) {
         for (std::int64_t p = 0; p < count; ++p) keys_[j * kTile + offset + p] = k[p * head_dim_ + j];
       }
     });
-    TileProduct(vectors_, kTile, head_dim_, queries_, head_dim_, keys_, kTile, scores_, kTile, false);
+  }
+
+  void GatherValues(const KvTile& tile) {
+    tile.ForEachRun(tile.size(), [&](const float*, const float* v, std::int64_t offset, std::int64_t count) {
+      for (std::int64_t p = 0; p < count; ++p) {
+        std::copy_n(v + p * head_dim_, head_dim_, values_ + (offset + p) * padded_);
+      }
+    });
+  }
+
+  void ScoreByProduct(const Strip& strip) {
+    TileProduct(strip.end - strip.begin, Partition::RoundUp(strip.visible, kTileColumns), head_dim_,
+                queries_ + strip.begin * head_dim_, head_dim_, keys_, kTile, scores_ + strip.begin * kTile,
+                kTile, false);
+  }
+
+  void ScoreByDots(const KvTile& tile, const Strip& strip) {
+    tile.ForEachRun(
+        strip.visible, [&](const float* k, const float*, std::int64_t offset, std::int64_t count) {
+          std::int64_t p = 0;
+          for (; p + 4 <= count; p += 4) {
+            std::int64_t i = strip.begin;
+            for (; i + 3 <= strip.end; i += 3) DotQueries<3>(i, k + p * head_dim_, offset + p);
+            for (; i < strip.end; ++i) DotQueries<1>(i, k + p * head_dim_, offset + p);
+          }
+          for (; p < count; ++p) {
+            for (std::int64_t i = strip.begin; i < strip.end; ++i) {
+              scores_[i * kTile + offset + p] = Dot(queries_ + i * head_dim_, k + p * head_dim_, head_dim_);
+            }
+          }
+        });
+  }
+
+  // kCount queries with four keys.
+  template <int kCount>
+  void DotQueries(std::int64_t first, const float* k, std::int64_t column) {
+    float dots[kCount][4];
+    DotTile<kCount>(queries_ + first * head_dim_, head_dim_, k, head_dim_, head_dim_, dots);
+    for (int i = 0; i < kCount; ++i) std::copy_n(dots[i], 4, scores_ + (first + i) * kTile + column);
   }
 
   // Turns the scores of vector i into weights against the largest score so far.
-  void Softmax(const KvTile& tile, std::int64_t i) {
-    const hn::CappedTag<float, kTileColumns> d;
+  void Softmax(const KvTile& tile, std::int64_t i, std::int64_t visible) {
+    const TileFloats d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     float* HWY_RESTRICT scores = scores_ + i * kTile;
-    const std::int64_t position = block_.first_position + i / block_.group_heads;
-    const std::int64_t hidden =
-        block_.sliding_window == 0 ? 0 : position - block_.sliding_window + 1 - tile.begin();
-    const std::int64_t first = std::clamp<std::int64_t>(hidden, 0, tile.size());
-    const std::int64_t last = std::clamp<std::int64_t>(position + 1 - tile.begin(), first, tile.size());
-    if (first == last) {
-      std::fill_n(scores, kTile, 0.0f);
+    const std::int64_t padded_visible = Partition::RoundUp(visible, kTileColumns);
+    const std::int64_t row = i / block_.group_heads;
+    const std::int64_t first = std::clamp<std::int64_t>(FirstVisible(tile, row), 0, visible);
+    const std::int64_t end = std::clamp<std::int64_t>(EndVisible(tile, row), first, visible);
+    if (first == end) {
+      std::fill_n(scores, padded_visible, 0.0f);
       return;
     }
     std::fill(scores, scores + first, kNothingYet);
-    std::fill(scores + last, scores + kTile, kNothingYet);
+    std::fill(scores + end, scores + padded_visible, kNothingYet);
     auto largest = hn::Set(d, largest_[i]);
-    for (std::int64_t p = 0; p < kTile; p += lanes) largest = hn::Max(largest, hn::Load(d, scores + p));
+    for (std::int64_t p = 0; p < padded_visible; p += lanes)
+      largest = hn::Max(largest, hn::Load(d, scores + p));
     const float new_largest = hn::GetLane(hn::MaxOfLanes(d, largest));
     if (new_largest > largest_[i]) {
-      Rescale(i, std::exp(largest_[i] - new_largest));
+      Rescale(i, std::exp2(largest_[i] - new_largest));
       largest_[i] = new_largest;
     }
     const auto shift = hn::Set(d, new_largest);
     auto total = hn::Zero(d);
-    for (std::int64_t p = 0; p < kTile; p += lanes) {
-      const auto weight = hn::Exp(d, hn::Sub(hn::Load(d, scores + p), shift));
+    for (std::int64_t p = 0; p < padded_visible; p += lanes) {
+      const auto weight = Exp2(d, hn::Sub(hn::Load(d, scores + p), shift));
       total = hn::Add(total, weight);
       hn::Store(weight, d, scores + p);
     }
@@ -170,7 +198,7 @@ class BlockState {
   }
 
   void Rescale(std::int64_t i, float factor) {
-    const hn::CappedTag<float, kTileColumns> d;
+    const TileFloats d;
     const auto factors = hn::Set(d, factor);
     total_[i] *= factor;
     for (std::int64_t j = 0; j < padded_; j += static_cast<std::int64_t>(hn::Lanes(d))) {
@@ -178,28 +206,22 @@ class BlockState {
     }
   }
 
-  void AddValues(const KvTile& tile) {
-    if (padded_ == head_dim_) {
-      tile.ForEachRun([&](const float*, const float* v, std::int64_t offset, std::int64_t count) {
-        TileProduct(vectors_, padded_, count, scores_ + offset, kTile, v, head_dim_, sums_, padded_, true);
-      });
-      return;
-    }
-    tile.ForEachRun([&](const float*, const float* v, std::int64_t offset, std::int64_t count) {
-      for (std::int64_t p = 0; p < count; ++p) {
-        std::copy_n(v + p * head_dim_, head_dim_, values_ + (offset + p) * padded_);
-      }
-    });
-    TileProduct(vectors_, padded_, tile.size(), scores_, kTile, values_, padded_, sums_, padded_, true);
+  // Adds `count` positions of a tile from `offset`, whose V is at v.
+  void AddValues(const Strip& strip, std::int64_t offset, std::int64_t count, const float* v,
+                 std::int64_t v_stride) {
+    TileProduct(strip.end - strip.begin, padded_, count, scores_ + strip.begin * kTile + offset, kTile, v,
+                v_stride, sums_ + strip.begin * padded_, padded_, true);
   }
 
   const AttentionBlock& block_;
   const std::int64_t vectors_;
+  const std::int64_t strip_rows_;
   const std::int64_t head_dim_;
   const std::int64_t padded_;  // head_dim rounded up to whole tile columns
+  const bool by_product_;      // scores by a product with K turned around, not by dot products
   float* scores_;              // [vectors, kTile]: scores of a tile, then their weights
   float* sums_;                // [vectors, padded]: weighted sums of V
-  float* values_;              // [kTile, padded]: V of a tile where head_dim is not whole tile columns
+  float* values_;              // [kTile, padded]: V of a tile
   float* keys_;                // [head_dim, kTile]: K of a tile, turned around
   float* queries_;             // [vectors, head_dim], scaled
   float* largest_;             // [vectors]: largest score so far

@@ -14,36 +14,46 @@ HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <int kRows, int kColumns, typename Weight>
-HWY_INLINE void MultiplyTile(const FewRowsProduct& p, std::int64_t row, const Weight* HWY_RESTRICT w,
-                             std::int64_t column) {
-  float sums[kRows * kColumns];
-  DotTile<kRows, kColumns>(p.x + row * p.x_stride, p.x_stride, w + column * p.depth, p.depth, p.depth, sums);
+template <int kRows, typename Weight>
+HWY_INLINE void MultiplyRowTile(const FewRowsProduct& p, std::int64_t row, const Weight* HWY_RESTRICT w,
+                                std::int64_t column) {
+  float sums[kRows][4];
+  DotTile<kRows>(p.x + row * p.x_stride, p.x_stride, w + column * p.depth, p.depth, p.depth, sums);
   for (int r = 0; r < kRows; ++r) {
     float* out = p.out + (row + r) * p.out_stride + column;
-    for (int c = 0; c < kColumns; ++c) {
-      float sum = sums[r * kColumns + c];
-      if (p.bias != nullptr) sum += p.bias[column + c];
-      out[c] = p.accumulate ? out[c] + sum : sum;
+    for (int c = 0; c < 4; ++c) {
+      const float bias = p.bias == nullptr ? 0.0f : p.bias[column + c];
+      out[c] = sums[r][c] + bias + (p.accumulate ? out[c] : 0.0f);
     }
   }
 }
 
-// All rows for kColumns columns; the weights of the columns stay in cache from one tile of rows to the next.
-template <int kColumns, typename Weight>
-HWY_INLINE void MultiplyColumns(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t column) {
+// All rows for four columns; the weights of the columns stay in cache from one tile of rows to the next.
+template <typename Weight>
+HWY_INLINE void MultiplyFourColumns(const FewRowsProduct& p, const Weight* HWY_RESTRICT w,
+                                    std::int64_t column) {
   std::int64_t row = 0;
-  for (; row + 3 <= p.rows; row += 3) MultiplyTile<3, kColumns>(p, row, w, column);
-  if (p.rows - row == 2) MultiplyTile<2, kColumns>(p, row, w, column);
-  if (p.rows - row == 1) MultiplyTile<1, kColumns>(p, row, w, column);
+  for (; p.rows - row >= 5 || p.rows - row == 3; row += 3) MultiplyRowTile<3>(p, row, w, column);
+  for (; p.rows - row >= 2; row += 2) MultiplyRowTile<2>(p, row, w, column);
+  if (p.rows - row == 1) MultiplyRowTile<1>(p, row, w, column);
+}
+
+template <typename Weight>
+HWY_INLINE void MultiplyColumn(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t column) {
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    float* out = p.out + row * p.out_stride + column;
+    float sum = Dot(p.x + row * p.x_stride, w + column * p.depth, p.depth);
+    if (p.bias != nullptr) sum += p.bias[column];
+    *out = p.accumulate ? *out + sum : sum;
+  }
 }
 
 template <typename Weight>
 HWY_INLINE void Multiply(const FewRowsProduct& p, const Weight* HWY_RESTRICT w, std::int64_t begin,
                          std::int64_t end) {
   std::int64_t column = begin;
-  for (; column + 4 <= end; column += 4) MultiplyColumns<4>(p, w, column);
-  for (; column < end; ++column) MultiplyColumns<1>(p, w, column);
+  for (; column + 4 <= end; column += 4) MultiplyFourColumns(p, w, column);
+  for (; column < end; ++column) MultiplyColumn(p, w, column);
 }
 
 void MultiplyF32(const FewRowsProduct& p, const float* w, std::int64_t begin, std::int64_t end) {

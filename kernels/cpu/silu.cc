@@ -8,7 +8,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h, as it holds per-target code.
-#include "hwy/contrib/math/math-inl.h"
+#include "kernels/cpu/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
@@ -16,8 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D, class V>
 HWY_INLINE V SiluOf(D d, V x) {
-  // Exp is defined up to about 88; beyond that the result is as good as zero.
-  const auto power = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0f)));
+  const auto power = Exp2(d, hn::Mul(x, hn::Set(d, -kLog2E)));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), power));
 }
 
