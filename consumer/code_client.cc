@@ -1,0 +1,51 @@
+#include "consumer/code_client.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "consumer/grpc_code_stream.h"
+#include "grpcpp/grpcpp.h"
+
+namespace scd {
+namespace {
+
+// A frame holds at most 1 MiB; larger messages end the call before they are kept.
+constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMinReconnectBackoffMs = 100;
+constexpr int kMaxReconnectBackoffMs = 500;
+
+class GrpcCodeClient final : public CodeClient {
+ public:
+  GrpcCodeClient(const CodeClientOptions& options, const PeerIdentity& expected)
+      : peer_(std::make_shared<ProducerPeer>(MakeChannel(options.address), options, expected)) {}
+
+  std::shared_ptr<CodeStream> Prepare(CodeRequest request, std::shared_ptr<CodeSink> sink) override {
+    return std::make_shared<GrpcCodeStream>(peer_, std::move(request), std::move(sink));
+  }
+
+ private:
+  static std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    // A producer that was restarted is found again soon.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+    // Two consumers in one process must not share one connection's state.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  const std::shared_ptr<ProducerPeer> peer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CodeClient>> CodeClient::Create(const CodeClientOptions& options,
+                                                               const BundleManifest& manifest,
+                                                               const Digest& bundle) {
+  if (options.address.empty()) return absl::InvalidArgumentError("producer.address: is empty");
+  return std::make_unique<GrpcCodeClient>(options, ExpectedProducer(manifest, bundle));
+}
+
+}  // namespace scd

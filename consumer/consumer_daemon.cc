@@ -1,0 +1,212 @@
+#include "consumer/consumer_daemon.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/bundle/bundle.h"
+#include "common/cache/paged_kv_cache.h"
+#include "common/model/model_source.h"
+#include "common/model/transformer.h"
+#include "consumer/consumer_service.h"
+#include "consumer/serving.h"
+#include "consumer/transfer_mode_factory.h"
+#include "consumer/transfer_mode_names.h"
+#include "grpcpp/impl/codegen/service_type.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+constexpr char kServiceName[] = "scd.v1.Consumer";
+
+v1::Policy PolicyToProto(TransferPolicy policy) {
+  switch (policy) {
+    case TransferPolicy::kRequire:
+      return v1::POLICY_REQUIRE;
+    case TransferPolicy::kPrefer:
+      return v1::POLICY_PREFER;
+    case TransferPolicy::kOff:
+      return v1::POLICY_OFF;
+  }
+  return v1::POLICY_UNSPECIFIED;
+}
+
+std::int64_t NumPages(const KvCacheConfig& cache, const ModelConfig& model) {
+  if (cache.pages > 0) return cache.pages;
+  const KvLayout layout{model.num_layers, model.num_kv_heads, model.head_dim, cache.page_tokens};
+  return std::max<std::int64_t>((cache.memory_mib << 20) / layout.page_bytes(), 1);
+}
+
+}  // namespace
+
+struct ConsumerDaemon::Files {
+  Model model;
+  std::unique_ptr<Bundle> bundle;  // null: only mode local
+  LayerPlan plan;
+};
+
+// In the order in which each is needed by the next: destroyed the other way round.
+struct ConsumerDaemon::Server {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<Engine> engine;
+  std::map<std::string, std::unique_ptr<TransferMode>, std::less<>> modes;
+  std::optional<ConsumerMetrics> metrics;
+  std::optional<PromptEncoder> encoder;
+  std::optional<ByteBudget> score_logits;
+  std::optional<TaskThread> score_thread;
+  std::optional<Serving> serving;
+  std::unique_ptr<grpc::Service> service;
+};
+
+ConsumerDaemon::ConsumerDaemon() = default;
+ConsumerDaemon::~ConsumerDaemon() = default;
+
+ProgramInfo ConsumerDaemon::program() const {
+  return {"scd-consumer", "Serves a fine-tuned model whose KV cache it rebuilds from a producer's codes."};
+}
+
+DaemonConfig ConsumerDaemon::default_config() const {
+  DaemonConfig config;
+  config.grpc.listen = {"127.0.0.1", 7071};
+  config.metrics_listen = HostPort{"127.0.0.1", 9471};
+  return config;
+}
+
+void ConsumerDaemon::Configure(YamlSection root) {
+  ReadConsumerConfig(root, &config_);
+}
+
+absl::Status ConsumerDaemon::OpenFiles() {
+  auto files = std::make_unique<Files>();
+  SCD_ASSIGN_OR_RETURN(files->model, OpenModel(config_.model));
+  if (!config_.bundle.empty()) {
+    SCD_ASSIGN_OR_RETURN(files->bundle, Bundle::Open(config_.bundle));
+    SCD_RETURN_IF_ERROR(files->bundle->CheckConsumer(files->model.digest, files->model.tokenizer->digest()));
+    SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(config_.plan));
+  }
+  files_ = std::move(files);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonContext& context) {
+  const Model& model = files_->model;
+  auto server = std::make_unique<Server>();
+  SCD_ASSIGN_OR_RETURN(server->backend, CreateBackend(config_.backend));
+  SCD_ASSIGN_OR_RETURN(server->transformer,
+                       Transformer::Create(model.config, *model.weights, *server->backend));
+  const EngineOptions engine{.num_pages = NumPages(config_.kv_cache, model.config),
+                             .page_tokens = config_.kv_cache.page_tokens,
+                             .max_batch_sequences = config_.batch.max_sequences,
+                             .prefill_chunk_tokens = config_.batch.prefill_chunk_tokens,
+                             .max_queued_requests = config_.batch.max_queued_requests};
+  SCD_ASSIGN_OR_RETURN(server->engine, Engine::Create(*server->transformer, engine));
+  if (files_->bundle != nullptr) {
+    for (const std::string_view name : kModeNames) {
+      if (name == kLocalMode) continue;
+      SCD_ASSIGN_OR_RETURN(
+          server->modes[std::string(name)],
+          CreateTransferMode(name, config_, *files_->bundle, files_->plan, *server->transformer));
+    }
+  }
+  const std::int64_t positions =
+      std::min(server->transformer->max_positions(), engine.num_pages * engine.page_tokens);
+  const std::int64_t max_prompt = std::max<std::int64_t>(positions - 1, 1);
+  const LimitsConfig& limits = config_.limits;
+  server->encoder.emplace(
+      *model.tokenizer, model.chat_template_source,
+      limits.max_prompt_tokens > 0 ? std::min(limits.max_prompt_tokens, max_prompt) : max_prompt);
+  server->metrics.emplace(context.metrics);
+  server->score_logits.emplace(limits.max_score_logits_mib << 20);
+  server->score_thread.emplace();
+
+  TransferDefaults transfer{.mode = config_.mode,
+                            .policy = config_.policy,
+                            .plan_request = config_.plan,
+                            .timeout = absl::Milliseconds(config_.producer.transfer_timeout_ms),
+                            .bundle = files_->bundle.get(),
+                            .plan = files_->plan};
+  GenerateLimits generate{.default_max_tokens = limits.default_max_tokens,
+                          .max_tokens = limits.max_tokens,
+                          .max_positions = positions,
+                          .end_token_ids = model.config.eos_token_ids};
+  if (generate.end_token_ids.empty() && model.tokenizer->eos_id()) {
+    generate.end_token_ids.push_back(*model.tokenizer->eos_id());
+  }
+  std::vector<std::int32_t> untranslatable;
+  if (files_->bundle != nullptr) untranslatable = files_->bundle->manifest().untranslatable_ids;
+  std::sort(untranslatable.begin(), untranslatable.end());
+  server->serving.emplace(model.config, *model.tokenizer, *server->encoder, *server->engine, *server->metrics,
+                          context.requests, context.log, server->modes, std::move(transfer),
+                          std::move(untranslatable), config_.max_uncoded_tokens, std::move(generate),
+                          limits.max_unsent_tokens, *server->score_thread, *server->score_logits);
+  server->service = CreateConsumerService(*server->serving, Describe(*server->backend));
+  AddMetrics(context.metrics, *server->engine);
+  server_ = std::move(server);
+  return std::vector<NamedService>{{kServiceName, server_->service.get()}};
+}
+
+void ConsumerDaemon::AddMetrics(MetricsRegistry& metrics, const Engine& engine) const {
+  metrics.AddGauge("scd_kv_pages_used", "Pages of the KV cache that requests hold.",
+                   [&engine] { return static_cast<double>(engine.stats().pages_used); });
+  metrics.AddGauge("scd_kv_pages_total", "Pages of the KV cache.",
+                   [&engine] { return static_cast<double>(engine.stats().pages_total); });
+  metrics.AddGauge("scd_requests_queued", "Requests that wait for pages.",
+                   [&engine] { return static_cast<double>(engine.stats().requests_queued); });
+  InfoMetrics info(metrics);
+  info.SetModel(files_->model.description, files_->model.digest.ToHex());
+  if (files_->bundle != nullptr) info.AddBundle(files_->bundle->folder(), files_->bundle->digest().ToHex());
+}
+
+v1::ConsumerInfo ConsumerDaemon::Describe(const Backend& backend) const {
+  const ModelConfig& config = files_->model.config;
+  v1::ConsumerInfo info;
+  info.set_version(kScdVersion);
+  v1::ModelInfo* model = info.mutable_model();
+  model->set_description(files_->model.description);
+  model->set_digest(std::string(files_->model.digest.bytes()));
+  model->set_tokenizer_digest(std::string(files_->model.tokenizer->digest().bytes()));
+  model->set_architecture(std::string(ArchitectureName(config.architecture)));
+  model->set_num_layers(static_cast<std::uint32_t>(config.num_layers));
+  model->set_hidden_size(static_cast<std::uint32_t>(config.hidden_size));
+  model->set_num_kv_heads(static_cast<std::uint32_t>(config.num_kv_heads));
+  model->set_head_dim(static_cast<std::uint32_t>(config.head_dim));
+  model->set_vocab_size(static_cast<std::uint32_t>(config.vocab_size));
+  model->set_max_positions(static_cast<std::uint32_t>(config.max_positions));
+  if (files_->bundle != nullptr) {
+    v1::BundleInfo* bundle = info.mutable_bundle();
+    bundle->set_digest(std::string(files_->bundle->digest().bytes()));
+    bundle->set_producer_model_digest(std::string(files_->bundle->manifest().producer.digest.bytes()));
+    bundle->set_consumer_model_digest(std::string(files_->bundle->manifest().consumer.digest.bytes()));
+    bundle->set_path(files_->bundle->folder());
+    info.set_producer_address(config_.producer.address.ToString());
+    info.set_plan(files_->plan.ToString());
+  }
+  info.set_backend(backend.Describe());
+  info.set_default_mode(config_.mode);
+  info.set_default_policy(PolicyToProto(config_.policy));
+  return info;
+}
+
+std::string ConsumerDaemon::Summary() const {
+  const Engine::Stats stats = server_->engine->stats();
+  std::string text =
+      absl::StrCat(files_->model.description, "; ", server_->backend->Describe(), "; ", stats.pages_total,
+                   " KV pages of ", config_.kv_cache.page_tokens, " tokens; mode ", config_.mode);
+  if (files_->bundle != nullptr) {
+    absl::StrAppend(&text, ", policy ", std::string(TransferPolicyName(config_.policy)), ", producer ",
+                    config_.producer.address.ToString(), ", bundle ", files_->bundle->folder(), " (",
+                    files_->bundle->digest().ToShortHex(), "): ", files_->plan.ToString());
+  }
+  return text;
+}
+
+void ConsumerDaemon::Stop() {
+  server_.reset();
+  files_.reset();
+}
+
+}  // namespace scd

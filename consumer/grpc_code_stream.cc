@@ -1,0 +1,219 @@
+#include "consumer/grpc_code_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/frame_codec.h"
+#include "consumer/code_check.h"
+
+namespace scd {
+namespace {
+
+TransferOutcome Cancelled() {
+  return {TransferReason::kCancelled, absl::CancelledError("the transfer was cancelled")};
+}
+
+}  // namespace
+
+GrpcCodeStream::GrpcCodeStream(std::shared_ptr<ProducerPeer> peer, CodeRequest request,
+                               std::shared_ptr<CodeSink> sink)
+    : peer_(std::move(peer)),
+      request_(std::move(request)),
+      sink_(std::move(sink)),
+      free_places_(std::max<std::int64_t>(peer_->options().queue_frames, 1)) {}
+
+void GrpcCodeStream::Start() {
+  self_ = shared_from_this();
+  // Once for each connection: asked every time it would cost each prompt a round trip.
+  if (peer_->proved()) {
+    StartPrefill();
+  } else {
+    StartHandshake();
+  }
+}
+
+void GrpcCodeStream::StartHandshake() {
+  info_context_.set_deadline(
+      absl::ToChronoTime(std::min(request_.deadline, absl::Now() + peer_->options().connect_timeout)));
+  peer_->stub().async()->Info(&info_context_, &info_request_, &info_,
+                              [this](const grpc::Status& status) { OnHandshakeDone(status); });
+}
+
+void GrpcCodeStream::OnHandshakeDone(const grpc::Status& status) {
+  if (cancelled()) return End(Cancelled());
+  if (!status.ok()) return End(peer_->ExplainHandshake(status, request_.deadline));
+  if (const absl::Status identity = CheckProducerInfo(peer_->expected(), info_); !identity.ok()) {
+    return End({TransferReason::kHandshake, identity});
+  }
+  peer_->SetProved(true);
+  StartPrefill();
+}
+
+void GrpcCodeStream::StartPrefill() {
+  const TokenRange& range = request_.range;
+  prefill_request_.set_request_id(request_.request_id);
+  prefill_request_.set_bundle_digest(std::string(peer_->expected().bundle.bytes()));
+  *prefill_request_.mutable_plan() = PlanToProto(request_.plan);
+  prefill_request_.mutable_token_ids()->Add(request_.prompt->begin(), request_.prompt->begin() + range.end);
+  prefill_request_.set_first_token(static_cast<std::uint32_t>(range.begin));
+  prefill_request_.set_end_token(static_cast<std::uint32_t>(range.end));
+  prefill_request_.set_max_uncoded_tokens(static_cast<std::uint32_t>(request_.max_uncoded_tokens));
+  prefill_request_.set_no_store(request_.no_code_store);
+  context_.set_deadline(absl::ToChronoTime(request_.deadline));
+  peer_->stub().async()->Prefill(&context_, &prefill_request_, this);
+  // Reads are also started from Release: the hold keeps OnDone away until the last of them.
+  AddHold();
+  StartRead(&response_);
+  StartCall();
+}
+
+void GrpcCodeStream::OnReadDone(bool ok) {
+  if (!ok) return RemoveHold();
+  TransferOutcome outcome = cancelled() ? Cancelled() : Take(response_);
+  if (!outcome.ok()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      failure_ = std::move(outcome);
+    }
+    context_.TryCancel();
+    return RemoveHold();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    paused_ = free_places_ <= 0 && !cancelled_;
+    if (paused_) return;
+  }
+  StartRead(&response_);
+}
+
+TransferOutcome GrpcCodeStream::Take(v1::PrefillResponse& response) {
+  stats_.received_bytes += response.ByteSizeLong();
+  if (trailer_seen_) {
+    return {TransferReason::kCorruptFrame, absl::DataLossError("a message after the trailer")};
+  }
+  if (!header_ && !response.has_header()) {
+    return {TransferReason::kBadHeader, absl::DataLossError("the stream does not begin with a header")};
+  }
+  switch (response.event_case()) {
+    case v1::PrefillResponse::kHeader:
+      return TakeHeader(response.header());
+    case v1::PrefillResponse::kFrame:
+      return TakeFrame(std::move(*response.mutable_frame()));
+    case v1::PrefillResponse::kTrailer:
+      return TakeTrailer(response.trailer());
+    case v1::PrefillResponse::EVENT_NOT_SET:
+      break;
+  }
+  return {TransferReason::kCorruptFrame, absl::DataLossError("a message of an unknown kind")};
+}
+
+TransferOutcome GrpcCodeStream::TakeHeader(const v1::PrefillHeader& header) {
+  if (header_) return {TransferReason::kBadHeader, absl::DataLossError("a second header")};
+  const ExpectedHeader expected{.model = peer_->expected().model,
+                                .bundle = peer_->expected().bundle,
+                                .plan = request_.plan,
+                                .first_token = request_.range.begin,
+                                .end_token = request_.range.end,
+                                .max_uncoded_tokens = request_.max_uncoded_tokens};
+  absl::StatusOr<CodeHeader> checked = CheckHeader(expected, header);
+  if (!checked.ok()) return {TransferReason::kBadHeader, checked.status()};
+  header_ = *checked;
+  stats_.stored_tokens = header_->stored_tokens;
+  checker_.emplace(request_.plan, request_.range.begin, header_->end_token);
+  return {};
+}
+
+TransferOutcome GrpcCodeStream::TakeFrame(v1::CodeFrame&& frame) {
+  absl::StatusOr<LayerCode> code = FromFrame(std::move(frame));
+  if (!code.ok()) return {TransferReason::kCorruptFrame, code.status()};
+  if (absl::Status status = checker_->Accept(*code); !status.ok())
+    return {TransferReason::kCorruptFrame, status};
+  if (absl::Status status = CheckCodeNumbers(*code); !status.ok())
+    return {TransferReason::kCorruptFrame, status};
+  ++num_frames_;
+  const std::size_t bytes = code->payload.size();
+  switch (code->kind) {
+    case CodeKind::kK:
+      stats_.code_bytes_k += bytes;
+      break;
+    case CodeKind::kV:
+      stats_.code_bytes_v += bytes;
+      break;
+    case CodeKind::kH:
+      stats_.code_bytes_h += bytes;
+      break;
+  }
+  stats_.transfer_ms = ElapsedMs();
+  if (num_frames_ == 1) stats_.first_frame_ms = stats_.transfer_ms;
+  {
+    absl::MutexLock lock(&mutex_);
+    --free_places_;
+  }
+  sink_->OnCode(*std::move(code));
+  return {};
+}
+
+TransferOutcome GrpcCodeStream::TakeTrailer(const v1::PrefillTrailer& trailer) {
+  if (absl::Status status = checker_->CheckComplete(); !status.ok())
+    return {TransferReason::kIncomplete, status};
+  if (trailer.num_frames() != num_frames_ || trailer.payload_bytes() != stats_.code_bytes()) {
+    return {TransferReason::kCorruptFrame,
+            absl::DataLossError(absl::StrCat("the trailer counts ", trailer.num_frames(), " frames and ",
+                                             trailer.payload_bytes(), " bytes, ", num_frames_, " and ",
+                                             stats_.code_bytes(), " arrived"))};
+  }
+  trailer_seen_ = true;
+  stats_.producer_queue_ms = trailer.queue_ms();
+  stats_.producer_prefill_ms = trailer.prefill_ms();
+  stats_.producer_encode_ms = trailer.encode_ms();
+  return {};
+}
+
+void GrpcCodeStream::Release() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++free_places_;
+    if (!std::exchange(paused_, false)) return;
+  }
+  StartRead(&response_);
+}
+
+void GrpcCodeStream::Cancel() {
+  bool was_paused = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+    was_paused = std::exchange(paused_, false);
+  }
+  info_context_.TryCancel();
+  context_.TryCancel();
+  if (was_paused) StartRead(&response_);
+}
+
+void GrpcCodeStream::OnDone(const grpc::Status& status) {
+  TransferOutcome outcome;
+  {
+    absl::MutexLock lock(&mutex_);
+    outcome = cancelled_ ? Cancelled() : failure_;
+  }
+  if (outcome.ok() && !status.ok()) outcome = peer_->Explain(status, header_.has_value());
+  if (outcome.ok() && !trailer_seen_) {
+    outcome = {TransferReason::kIncomplete, absl::DataLossError("the stream ended without a trailer")};
+  }
+  if (!outcome.ok() && outcome.reason != TransferReason::kCancelled) peer_->SetProved(false);
+  End(outcome);
+}
+
+void GrpcCodeStream::End(const TransferOutcome& outcome) {
+  CodeStreamEnd end;
+  end.outcome = outcome;
+  end.stats = stats_;
+  if (outcome.ok()) end.range = {request_.range.begin, header_->end_token};
+  // The sink may hold this stream: neither keeps the other alive from here on.
+  const std::shared_ptr<CodeSink> sink = std::move(sink_);
+  sink->OnEnd(end);
+  self_.reset();
+}
+
+}  // namespace scd

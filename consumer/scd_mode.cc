@@ -1,0 +1,199 @@
+#include "consumer/scd_mode.h"
+
+#include <deque>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "consumer/rebuilder_cache.h"
+#include "consumer/task_thread.h"
+#include "consumer/transfer_mode_names.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+// What all transfers of the mode share. Cache and stream are used by the worker alone.
+struct Rebuilding {
+  Rebuilding(const Bundle& bundle, const Transformer& transformer, std::int64_t max_cached_plans,
+             std::unique_ptr<Stream> backend_stream)
+      : cache(bundle, transformer, max_cached_plans), stream(std::move(backend_stream)) {}
+
+  RebuilderCache cache;
+  const std::unique_ptr<Stream> stream;
+
+  absl::Mutex mutex;
+  std::int64_t running ABSL_GUARDED_BY(mutex) = 0;
+
+  TaskThread worker;  // last: it ends before what its tasks use
+};
+
+double MsSince(absl::Time start) {
+  return absl::ToDoubleMilliseconds(absl::Now() - start);
+}
+
+// Codes go from the stream's thread to the worker's through codes_; the stream reads on as the worker
+// releases places. The task that ends the transfer is the last that the worker runs for it, so nothing
+// touches the pages afterwards.
+class ScdTransfer final : public Transfer, public CodeSink, public std::enable_shared_from_this<ScdTransfer> {
+ public:
+  ScdTransfer(Rebuilding& shared, TransferJob job) : shared_(shared), job_(std::move(job)) {}
+
+  void Start(CodeClient& client) {
+    CodeRequest request;
+    request.request_id = job_.request_id;
+    request.prompt = job_.prompt;
+    request.plan = job_.plan;
+    request.range = job_.range;
+    request.max_uncoded_tokens = job_.max_uncoded_tokens;
+    request.no_code_store = job_.no_code_store;
+    request.deadline = job_.deadline;
+    std::shared_ptr<CodeStream> stream = client.Prepare(std::move(request), shared_from_this());
+    {
+      absl::MutexLock lock(&mutex_);
+      stream_ = stream;
+    }
+    shared_.worker.Post([self = shared_from_this()] { self->MakeReady(); });
+    stream->Start();
+  }
+
+  void Cancel() override {
+    std::shared_ptr<CodeStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      stream = stream_;
+    }
+    if (stream != nullptr) stream->Cancel();
+  }
+
+  void OnCode(LayerCode code) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      codes_.push_back(std::move(code));
+    }
+    shared_.worker.Post([self = shared_from_this()] { self->RebuildNext(); });
+  }
+
+  void OnEnd(const CodeStreamEnd& end) override {
+    shared_.worker.Post([self = shared_from_this(), end] { self->Finish(end); });
+  }
+
+ private:
+  void MakeReady() { NoteRebuildStatus(shared_.cache.Prepare(job_.plan)); }
+
+  void RebuildNext() {
+    LayerCode code;
+    bool wanted = false;
+    std::shared_ptr<CodeStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      code = std::move(codes_.front());
+      codes_.pop_front();
+      wanted = !cancelled_ && rebuild_status_.ok();
+      stream = stream_;
+    }
+    if (wanted) {
+      const absl::Time start = absl::Now();
+      NoteRebuildStatus(shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream));
+      rebuild_ms_ += MsSince(start);
+    }
+    stream->Release();
+  }
+
+  void NoteRebuildStatus(const absl::Status& status) {
+    if (status.ok()) return;
+    std::shared_ptr<CodeStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      rebuild_status_.Update(status);
+      stream = stream_;
+    }
+    if (stream != nullptr) stream->Cancel();
+  }
+
+  void Finish(const CodeStreamEnd& end) {
+    TransferResult result;
+    result.outcome = end.outcome;
+    result.stats = end.stats;
+    std::shared_ptr<CodeStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      stream = std::move(stream_);
+      if (cancelled_) {
+        result.outcome = {TransferReason::kCancelled, absl::CancelledError("the request ended")};
+      } else if (!rebuild_status_.ok()) {
+        result.outcome = {TransferReason::kRebuild, rebuild_status_};
+      }
+    }
+    if (result.outcome.ok()) {
+      const absl::Status valid = job_.sequence->MarkValid(end.range.begin, end.range.end);
+      if (valid.ok()) {
+        result.range = end.range;
+      } else {
+        result.outcome = {TransferReason::kRebuild, valid};
+      }
+    }
+    job_.sequence.reset();
+    result.stats.rebuild_ms = rebuild_ms_;
+    result.stats.total_ms = MsSince(start_);
+    const auto done = std::move(job_.done);
+    done(result);
+    absl::MutexLock lock(&shared_.mutex);
+    --shared_.running;
+  }
+
+  Rebuilding& shared_;
+  TransferJob job_;  // sequence and done are touched by the worker's thread alone
+  const absl::Time start_ = absl::Now();
+  double rebuild_ms_ = 0;  // the worker's thread
+
+  absl::Mutex mutex_;
+  std::deque<LayerCode> codes_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<CodeStream> stream_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status rebuild_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+class ScdMode final : public TransferMode {
+ public:
+  ScdMode(std::unique_ptr<CodeClient> client, std::unique_ptr<Rebuilding> shared)
+      : client_(std::move(client)), shared_(std::move(shared)) {}
+
+  ~ScdMode() override {
+    absl::MutexLock lock(&shared_->mutex);
+    const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(shared_->mutex) { return shared_->running == 0; };
+    shared_->mutex.Await(absl::Condition(&idle));
+  }
+
+  std::string_view name() const override { return kScdMode; }
+
+  std::shared_ptr<Transfer> Start(TransferJob job) override {
+    {
+      absl::MutexLock lock(&shared_->mutex);
+      ++shared_->running;
+    }
+    auto transfer = std::make_shared<ScdTransfer>(*shared_, std::move(job));
+    transfer->Start(*client_);
+    return transfer;
+  }
+
+ private:
+  const std::unique_ptr<CodeClient> client_;
+  const std::unique_ptr<Rebuilding> shared_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TransferMode>> CreateScdMode(const Bundle& bundle,
+                                                            const Transformer& transformer,
+                                                            std::unique_ptr<CodeClient> client,
+                                                            const ScdModeOptions& options) {
+  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, transformer.backend().CreateStream());
+  auto shared =
+      std::make_unique<Rebuilding>(bundle, transformer, options.max_cached_plans, std::move(stream));
+  SCD_RETURN_IF_ERROR(shared->cache.Prepare(options.default_plan));
+  return std::make_unique<ScdMode>(std::move(client), std::move(shared));
+}
+
+}  // namespace scd

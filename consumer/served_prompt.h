@@ -1,0 +1,96 @@
+// One prompt's way through transfer and engine: starts the transfer when the engine has admitted the request,
+// and acts by the policy when it fails.
+#ifndef SCD_CONSUMER_SERVED_PROMPT_H_
+#define SCD_CONSUMER_SERVED_PROMPT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/config/layer_plan.h"
+#include "common/config/policy.h"
+#include "consumer/consumer_metrics.h"
+#include "consumer/engine.h"
+#include "consumer/transfer_decision.h"
+#include "consumer/transfer_mode.h"
+
+namespace scd {
+
+// What happened to a prompt that was served.
+struct ServingRecord {
+  std::string_view mode;    // that served: the transfer's, or "local"
+  TransferOutcome outcome;  // why that is not the mode that was asked for
+  std::int64_t prompt_tokens = 0;
+  std::int64_t transferred_tokens = 0;
+  TransferStats transfer;
+  EngineTimings engine;
+};
+
+// Hears from the engine's thread; must not block.
+class ServedPromptSink {
+ public:
+  virtual ~ServedPromptSink() = default;
+  virtual bool OnToken(const SampledToken& token) = 0;
+  virtual void OnLogits(std::int64_t first_row, ConstTensorView logits) = 0;
+  // The last call, exactly once.
+  virtual void OnDone(const absl::Status& status, FinishReason reason, const ServingRecord& record) = 0;
+};
+
+struct PromptToServe {
+  std::string request_id;
+  EngineRequest engine;  // staged_begin and staged_end are set from `decision`
+  TransferDecision decision;
+  TransferMode* mode = nullptr;  // needed where decision.range is not empty
+  TransferPolicy policy = TransferPolicy::kPrefer;
+  LayerPlan plan;
+  absl::Duration transfer_timeout = absl::InfiniteDuration();
+  std::int64_t max_uncoded_tokens = 0;
+  bool no_code_store = false;
+};
+
+class ServedPrompt final : public EngineObserver, public std::enable_shared_from_this<ServedPrompt> {
+ public:
+  // Errors of Engine::Submit. `engine`, `metrics` and the mode outlive the call and its transfer.
+  static absl::StatusOr<std::shared_ptr<ServedPrompt>> Submit(Engine& engine, ConsumerMetrics& metrics,
+                                                              PromptToServe prompt,
+                                                              std::shared_ptr<ServedPromptSink> sink);
+
+  // Ends it soon with this status, transfer included. Any thread, any number of times.
+  void Cancel(const absl::Status& status);
+
+ private:
+  ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptToServe prompt,
+               std::shared_ptr<ServedPromptSink> sink);
+
+  void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) override;
+  bool OnToken(const SampledToken& token) override { return sink_->OnToken(token); }
+  void OnLogits(std::int64_t first_row, ConstTensorView logits) override {
+    sink_->OnLogits(first_row, logits);
+  }
+  void OnDone(const absl::Status& status, FinishReason reason, const EngineTimings& timings) override;
+
+  void OnTransferred(EngineRequestId id, const TransferResult& result);
+
+  Engine& engine_;
+  ConsumerMetrics& metrics_;
+  const PromptToServe prompt_;  // prompt_.engine was moved to the engine
+  std::shared_ptr<const std::vector<std::int32_t>> tokens_;
+  std::shared_ptr<ServedPromptSink> sink_;  // the engine's thread
+
+  absl::Mutex mutex_;
+  EngineRequestId id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<Transfer> transfer_ ABSL_GUARDED_BY(mutex_);  // while it runs
+  bool transfer_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  TransferResult result_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace scd
+
+#endif  // SCD_CONSUMER_SERVED_PROMPT_H_

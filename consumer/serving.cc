@@ -1,0 +1,22 @@
+#include "consumer/serving.h"
+
+#include "consumer/transfer_decision.h"
+#include "consumer/transfer_mode_names.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+
+absl::Status Serving::Decide(const TransferChoice& choice, PromptToServe& prompt) const {
+  prompt.policy = choice.policy;
+  prompt.plan = choice.plan;
+  prompt.transfer_timeout = choice.timeout;
+  prompt.max_uncoded_tokens = max_uncoded_tokens;
+  prompt.no_code_store = choice.no_code_store;
+  if (choice.mode == kLocalMode) return absl::OkStatus();
+  prompt.mode = modes.find(choice.mode)->second.get();
+  SCD_ASSIGN_OR_RETURN(prompt.decision,
+                       DecideTransfer(choice.plan, choice.policy, prompt.engine.prompt, untranslatable_ids));
+  return absl::OkStatus();
+}
+
+}  // namespace scd

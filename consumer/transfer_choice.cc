@@ -1,0 +1,77 @@
+#include "consumer/transfer_choice.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "consumer/transfer_mode_names.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+constexpr int kMaxPatchLayers = 4096;
+
+absl::StatusOr<TransferPolicy> ChoosePolicy(TransferPolicy server, v1::Policy request) {
+  switch (request) {
+    case v1::POLICY_UNSPECIFIED:
+      return server;
+    case v1::POLICY_REQUIRE:
+      return TransferPolicy::kRequire;
+    case v1::POLICY_PREFER:
+      return TransferPolicy::kPrefer;
+    case v1::POLICY_OFF:
+      return TransferPolicy::kOff;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("transfer.policy: ", static_cast<int>(request), " is no policy"));
+  }
+}
+
+absl::StatusOr<LayerPlan> ChoosePlan(const TransferDefaults& defaults, const v1::PlanOverride& request) {
+  PlanRequest plan = defaults.plan_request;
+  if (request.has_rank_k()) plan.rank_k = request.rank_k();
+  if (request.has_rank_v()) plan.rank_v = request.rank_v();
+  if (request.has_rank_h()) plan.rank_h = request.rank_h();
+  if (request.has_native_head()) plan.native_head = request.native_head();
+  if (request.has_native_tail()) plan.native_tail = request.native_tail();
+  if (request.has_patch_layers()) {
+    const auto& layers = request.patch_layers().layers();
+    if (layers.size() > kMaxPatchLayers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("transfer.plan.patch_layers: has ", layers.size(), " entries"));
+    }
+    plan.patch_layers.emplace(layers.begin(), layers.end());
+  }
+  absl::StatusOr<LayerPlan> resolved = defaults.bundle->ResolvePlan(plan);
+  if (!resolved.ok()) {
+    return absl::Status(resolved.status().code(), absl::StrCat("transfer.", resolved.status().message()));
+  }
+  return resolved;
+}
+
+}  // namespace
+
+absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, const v1::Transfer& request) {
+  TransferChoice choice;
+  choice.mode = request.mode().empty() ? defaults.mode : request.mode();
+  if (!IsModeName(choice.mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("transfer.mode: ", ModeNamesText()));
+  }
+  SCD_ASSIGN_OR_RETURN(choice.policy, ChoosePolicy(defaults.policy, request.policy()));
+  choice.timeout = request.timeout_ms() == 0 ? defaults.timeout : absl::Milliseconds(request.timeout_ms());
+  choice.no_code_store = request.no_code_store();
+  if (choice.mode == kLocalMode) return choice;
+  if (defaults.bundle == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("transfer.mode: '", choice.mode, "' needs a bundle, and this server has none"));
+  }
+  if (request.has_plan()) {
+    SCD_ASSIGN_OR_RETURN(choice.plan, ChoosePlan(defaults, request.plan()));
+  } else {
+    choice.plan = defaults.plan;
+  }
+  return choice;
+}
+
+}  // namespace scd
