@@ -15,10 +15,11 @@
 namespace scd {
 
 struct ModelSource {
-  std::string path;     // a folder with config.json and *.safetensors, or a .gguf file
-  std::string adapter;  // a PEFT folder (adapter_config.json, adapter_model.safetensors), merged at load; or empty
-  // A config.json that replaces the model's own hyper-parameters (shapes must agree); empty: the adapter folder's
-  // config.json where it has one, else the model's own.
+  std::string path;  // a folder with config.json and *.safetensors, or a .gguf file
+  std::string
+      adapter;  // a PEFT folder (adapter_config.json, adapter_model.safetensors), merged at load; or empty
+  // A config.json that replaces the model's own hyper-parameters (shapes must agree); empty: the adapter
+  // folder's config.json where it has one, else the model's own.
   std::string config;
 };
 
@@ -27,13 +28,15 @@ struct Model {
   std::unique_ptr<WeightStore> weights;
   std::unique_ptr<Tokenizer> tokenizer;
   std::string chat_template_source;  // empty where the model brings none
-  // "scd.model.v1" over the effective config, then every weight (kind, layer, dtype, shape, stored bytes) in the
-  // order of ModelWeightKinds and LayerWeightKinds; with an adapter also its tensors, alpha and ranks.
+  // "scd.model.v1" over the effective config, then every weight (kind, layer, dtype, shape, stored bytes) in
+  // the order of ModelWeightKinds and LayerWeightKinds; with an adapter also its tensors, alpha and ranks.
   Digest digest;
-  std::string description;  // "SmolLM2-135M-Instruct.Q4_1.gguf + smollm2-135m-expert (llama, 30 layers, 135 M weights)"
+  std::string description;  // "SmolLM2-135M-Instruct.Q4_1.gguf + smollm2-135m-expert (llama, 30 layers, 135 M
+                            // weights)"
 };
 
-// Maps the files and checks every tensor that the config asks for. Memory stays mapped while the result lives.
+// Maps the files and checks every tensor that the config asks for. Memory stays mapped while the result
+// lives.
 absl::StatusOr<Model> OpenModel(const ModelSource& source);
 
 }  // namespace scd

@@ -1,5 +1,6 @@
-// A model's weights by meaning, whatever file they lie in (safetensors, sharded safetensors, GGUF, either with a LoRA
-// adapter merged). Every tensor was checked for presence, shape, dtype and extent when the store was made.
+// A model's weights by meaning, whatever file they lie in (safetensors, sharded safetensors, GGUF, either
+// with a LoRA adapter merged). Every tensor was checked for presence, shape, dtype and extent when the store
+// was made.
 #ifndef SCD_COMMON_MODEL_WEIGHT_STORE_H_
 #define SCD_COMMON_MODEL_WEIGHT_STORE_H_
 
@@ -19,24 +20,35 @@ enum class WeightKind : std::uint8_t {
   kFinalNorm,      // [hidden]
   kLmHead,         // [vocab, hidden]; the embedding where they are tied
   kAttentionNorm,  // [hidden], RMSNorm before attention
-  kQ, kK, kV,      // [d_q, hidden], [d_kv, hidden], [d_kv, hidden]; rows in "rotate half" order whatever the file's
-  kO,              // [hidden, d_q]
-  kQBias, kKBias, kVBias, kOBias,  // present only where the config says so
-  kQNorm, kKNorm,  // [head_dim], Qwen3
-  kMlpNorm,        // [hidden], RMSNorm before the MLP
-  kGate, kUp,      // [intermediate, hidden]
-  kDown,           // [hidden, intermediate]
-  kGateBias, kUpBias, kDownBias,
+  kQ,
+  kK,
+  kV,  // [d_q, hidden], [d_kv, hidden], [d_kv, hidden]; rows in "rotate half" order whatever the file's
+  kO,  // [hidden, d_q]
+  kQBias,
+  kKBias,
+  kVBias,
+  kOBias,  // present only where the config says so
+  kQNorm,
+  kKNorm,    // [head_dim], Qwen3
+  kMlpNorm,  // [hidden], RMSNorm before the MLP
+  kGate,
+  kUp,    // [intermediate, hidden]
+  kDown,  // [hidden, intermediate]
+  kGateBias,
+  kUpBias,
+  kDownBias,
 };
 std::string_view WeightKindName(WeightKind kind);
 
 // The shape that `config` asks of a weight.
 Shape WeightShape(const ModelConfig& config, WeightKind kind);
-// The weights that `config` asks for: per layer (kinds with a layer) and per model.
+// The weights that `config` asks for: per layer (kinds with a layer) and per model (kLmHead only where it is
+// not tied).
 std::vector<WeightKind> LayerWeightKinds(const ModelConfig& config);
 std::vector<WeightKind> ModelWeightKinds(const ModelConfig& config);
 
-// A tensor on the host: a view into a mapped file, or values that were made (dequantised, merged) and are owned here.
+// A tensor on the host: a view into a mapped file, or values that were made (dequantised, merged) and are
+// owned here.
 class HostTensor {
  public:
   explicit HostTensor(ConstTensorView mapped) : view_(mapped) {}
@@ -49,6 +61,8 @@ class HostTensor {
 
   // f32, f16 or bf16, contiguous.
   ConstTensorView view() const { return view_; }
+  // The values as floats, without a copy where they are owned here.
+  std::vector<float> TakeFloats() &&;
 
  private:
   std::vector<float> values_;

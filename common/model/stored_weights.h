@@ -1,0 +1,27 @@
+// Weights as they lie in a model's files: what a model's digest is made of.
+#ifndef SCD_COMMON_MODEL_STORED_WEIGHTS_H_
+#define SCD_COMMON_MODEL_STORED_WEIGHTS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/model/weight_store.h"
+
+namespace scd {
+
+struct StoredTensor {
+  std::string type;  // "f32", "bf16", "q4_1" ...
+  Shape shape;
+  absl::Span<const std::byte> bytes;  // in the mapping, in the file's own order of rows
+};
+
+class StoredWeights : public WeightStore {
+ public:
+  // As Load, before any conversion.
+  virtual absl::StatusOr<StoredTensor> Stored(WeightKind kind, std::int64_t layer) const = 0;
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_MODEL_STORED_WEIGHTS_H_
