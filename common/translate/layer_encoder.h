@@ -30,9 +30,9 @@ class LayerEncoder {
   const LayerPlan& plan() const { return plan_; }
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH), f32 on the backend's device, of positions
-  // first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT for a kind that the plan does
-  // not send for this layer.
+  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH), f32 on the backend's device, of
+  // positions first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT for a kind
+  // that the plan does not send for this layer.
   absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
                                    ConstTensorView rows, std::int64_t first_token) const;
 

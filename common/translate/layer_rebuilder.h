@@ -1,6 +1,6 @@
 // The consumer's side of translation: codes of one layer -> its own native K and V in its own KV pages.
-// Reuse: B_hat = Z W_dec + b, then the consumer's RoPE on K. Patch: H_B_hat = g(Z), then the consumer's W_k, W_v (biases,
-// k_norm) and its RoPE on K.
+// Reuse: B_hat = Z W_dec + b, then the consumer's RoPE on K. Patch: H_B_hat = g(Z), then the consumer's W_k,
+// W_v (biases, k_norm) and its RoPE on K.
 #ifndef SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 
@@ -26,8 +26,8 @@ class LayerRebuilder {
  public:
   class Workspace;
 
-  // Packs the decoders that `plan` uses. projections: one for each layer, of the consumer's model, which outlives this,
-  // as does `rope` (the consumer's) and `backend`. The bundle may go away afterwards.
+  // Packs the decoders that `plan` uses. projections: one for each layer, of the consumer's model, which
+  // outlives this, as does `rope` (the consumer's) and `backend`. The bundle may go away afterwards.
   static absl::StatusOr<std::unique_ptr<LayerRebuilder>> Create(const Bundle& bundle, const LayerPlan& plan,
                                                                 absl::Span<const KvProjection> projections,
                                                                 const RopeTable& rope, Backend& backend);
@@ -36,12 +36,15 @@ class LayerRebuilder {
   const LayerPlan& plan() const { return plan_; }
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // Rebuilds the rows of `code` (at most the workspace's max_tokens; kK writes K, kV writes V, kH both) at its
-  // positions into `pages` of its layer. Queued on `stream`; the code may go away when it returns.
-  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code, const PagedKv& pages) const;
+  // Rebuilds the rows of `code` (kK writes K, kV writes V, kH both) at its positions into `pages` of its
+  // layer; more rows than the workspace's max_tokens are done in slices. Queued on `stream`; the code may go
+  // away when it returns. Checks the code against the plan first: INVALID_ARGUMENT; OUT_OF_RANGE for
+  // positions beyond `rope`.
+  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
+                       const PagedKv& pages) const;
 
-  // The same before RoPE and without pages, for fits and tests: k and v [tokens, d_kv] f32 on the device; for kK only
-  // k is written, for kV only v (the other may be empty).
+  // The same before RoPE and without pages, for fits and tests: k and v [tokens, d_kv] f32 on the device; for
+  // kK only k is written, for kV only v (the other may be empty).
   absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, TensorView k_pre_rope,
                       TensorView v) const;
 

@@ -1,0 +1,227 @@
+#include "common/translate/layer_rebuilder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/translate/rebuilder_workspace.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+// The packed translators of one layer: k and v for Reuse, the others for Patch.
+struct LayerDecoders {
+  std::unique_ptr<PackedWeight> k, v;             // [d_kv, rank]
+  std::unique_ptr<PackedWeight> h;                // [hidden, rank]
+  std::unique_ptr<PackedWeight> mlp_in, mlp_out;  // [mlp_width, rank], [hidden, mlp_width]
+};
+
+absl::Status CheckProjection(const BundleManifest& m, std::int64_t layer, const KvProjection& p) {
+  const auto fits = [&](const PackedWeight* weight) {
+    return weight != nullptr && weight->in_features() == m.hidden_size && weight->out_features() == m.d_kv();
+  };
+  if (p.num_kv_heads == m.num_kv_heads && p.head_dim == m.head_dim && fits(p.k) && fits(p.v)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: the model's K/V product of layer ", layer,
+                                                 " has another shape than the bundle's: hidden ",
+                                                 m.hidden_size, ", ", m.num_kv_heads, " heads of ",
+                                                 m.head_dim));
+}
+
+}  // namespace
+
+class LayerRebuilder::Impl {
+ public:
+  Impl(const LayerPlan& plan, absl::Span<const KvProjection> projections, const RopeTable& rope,
+       Backend& backend)
+      : plan_(plan), projections_(projections.begin(), projections.end()), rope_(rope), backend_(backend) {}
+
+  absl::Status Pack(const Bundle& bundle) {
+    const BundleManifest& m = bundle.manifest();
+    widths_.d_kv = m.d_kv();
+    widths_.code_dtype = plan_.code_dtype;
+    decoders_.resize(plan_.layers.size());
+    for (std::size_t i = 0; i < plan_.layers.size(); ++i) {
+      const LayerRanks& ranks = plan_.layers[i];
+      const auto layer = static_cast<std::int64_t>(i);
+      LayerDecoders& out = decoders_[i];
+      SCD_RETURN_IF_ERROR(CheckProjection(m, layer, projections_[i]));
+      if (ranks.treatment == LayerTreatment::kReuse) {
+        SCD_ASSIGN_OR_RETURN(const ReuseTranslator k, bundle.Reuse(layer, CodeKind::kK, ranks.rank_k));
+        SCD_ASSIGN_OR_RETURN(const ReuseTranslator v, bundle.Reuse(layer, CodeKind::kV, ranks.rank_v));
+        SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(k.decoder, k.decoder_bias));
+        SCD_ASSIGN_OR_RETURN(out.v, backend_.PackWeight(v.decoder, v.decoder_bias));
+      } else {
+        SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
+        SCD_ASSIGN_OR_RETURN(out.h, backend_.PackWeight(patch.decoder, patch.decoder_bias));
+        SCD_ASSIGN_OR_RETURN(out.mlp_in, backend_.PackWeight(patch.mlp_in, patch.mlp_in_bias));
+        SCD_ASSIGN_OR_RETURN(out.mlp_out, backend_.PackWeight(patch.mlp_out, patch.mlp_out_bias));
+        widths_.hidden = m.hidden_size;
+        widths_.mlp_width = m.mlp_width;
+      }
+      widths_.largest_rank = std::max({widths_.largest_rank, ranks.rank_k, ranks.rank_v, ranks.rank_h});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const {
+    return RebuilderWorkspace::Create(this, backend_, widths_, max_tokens);
+  }
+
+  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
+                       const PagedKv& pages) const {
+    SCD_RETURN_IF_ERROR(CheckCode(code));
+    if (code.first_token > rope_.cos.dim(0) - code.num_tokens) {
+      return absl::OutOfRangeError(absl::StrCat("Rebuild: ", code.num_tokens, " tokens from position ",
+                                                code.first_token, " go over the last position, ",
+                                                rope_.cos.dim(0) - 1));
+    }
+    return InSlices(workspace, stream, code,
+                    [&](RebuilderWorkspace& own, std::int64_t /*begin*/, std::int64_t count) -> absl::Status {
+                      const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
+                      const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
+                      SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, k, v));
+                      if (!k.empty()) {
+                        SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
+                      }
+                      return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
+                    });
+  }
+
+  absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, const TensorView& k,
+                      const TensorView& v) const {
+    SCD_RETURN_IF_ERROR(CheckCode(code));
+    for (const auto& [view, needed] :
+         {std::pair{k, code.kind != CodeKind::kV}, {v, code.kind != CodeKind::kK}}) {
+      if (needed && !(view.shape() == Shape{code.num_tokens, widths_.d_kv})) {
+        return absl::InvalidArgumentError(absl::StrCat("Decode: an output has shape ",
+                                                       view.shape().ToString(), ", expected [",
+                                                       code.num_tokens, ", ", widths_.d_kv, "]"));
+      }
+    }
+    return InSlices(workspace, stream, code,
+                    [&](RebuilderWorkspace& own, std::int64_t begin, std::int64_t count) -> absl::Status {
+                      return DecodeUploaded(own, stream, code,
+                                            code.kind == CodeKind::kV ? TensorView() : k.rows(begin, count),
+                                            code.kind == CodeKind::kK ? TensorView() : v.rows(begin, count));
+                    });
+  }
+
+ private:
+  absl::Status CheckCode(const LayerCode& code) const {
+    const auto bad = [&](const auto&... what) {
+      return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: code of layer ", code.layer, " ",
+                                                     std::string(CodeKindName(code.kind)), " ", what...));
+    };
+    if (code.layer < 0 || code.layer >= static_cast<std::int64_t>(plan_.layers.size())) {
+      return bad("is for no layer of the plan");
+    }
+    const LayerRanks& ranks = plan_.layers[static_cast<std::size_t>(code.layer)];
+    const bool patch = ranks.treatment == LayerTreatment::kPatch;
+    if (patch != (code.kind == CodeKind::kH)) return bad("is none that the plan sends");
+    const std::int64_t rank =
+        patch ? ranks.rank_h : (code.kind == CodeKind::kK ? ranks.rank_k : ranks.rank_v);
+    if (code.rank != rank || code.dtype != plan_.code_dtype)
+      return bad("has another rank or dtype than the plan");
+    const std::size_t row_bytes = static_cast<std::size_t>(rank) * DTypeBytes(code.dtype);
+    if (code.first_token < 0 || code.num_tokens < 1 || code.payload.size() % row_bytes != 0 ||
+        code.payload.size() / row_bytes != static_cast<std::size_t>(code.num_tokens)) {
+      return bad("has ", code.payload.size(), " bytes for ", code.num_tokens, " tokens from ",
+                 code.first_token);
+    }
+    return absl::OkStatus();
+  }
+
+  // Calls work(own workspace, begin, count) for slices of the checked code that fit the workspace, each
+  // uploaded.
+  template <typename Work>
+  absl::Status InSlices(Workspace& workspace, Stream& stream, const LayerCode& code, const Work& work) const {
+    auto* const own = dynamic_cast<RebuilderWorkspace*>(&workspace);
+    if (own == nullptr || !own->BelongsTo(this)) {
+      return absl::InvalidArgumentError("LayerRebuilder: the workspace is another rebuilder's");
+    }
+    SCD_RETURN_IF_ERROR(own->Begin(stream));
+    absl::Status status;
+    for (std::int64_t begin = 0; status.ok() && begin < code.num_tokens; begin += own->max_tokens()) {
+      const std::int64_t count = std::min(own->max_tokens(), code.num_tokens - begin);
+      status = own->Upload(stream, code, begin, count);
+      if (status.ok()) status = work(*own, begin, count);
+    }
+    // Also after an error: what was queued before it still uses the workspace.
+    const absl::Status ended = own->End(stream);
+    return status.ok() ? ended : status;
+  }
+
+  // The uploaded codes -> k (before RoPE) and v, [count, d_kv].
+  absl::Status DecodeUploaded(const RebuilderWorkspace& own, Stream& stream, const LayerCode& code,
+                              const TensorView& k, const TensorView& v) const {
+    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
+    const ConstTensorView codes = own.codes();
+    if (code.kind == CodeKind::kK) return backend_.MatMul(stream, codes, *decoders.k, k);
+    if (code.kind == CodeKind::kV) return backend_.MatMul(stream, codes, *decoders.v, v);
+    const TensorView hidden = own.hidden(codes.dim(0));
+    const TensorView mlp = own.mlp(codes.dim(0));
+    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.h, hidden));
+    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.mlp_in, mlp));
+    SCD_RETURN_IF_ERROR(backend_.Silu(stream, mlp));
+    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, mlp, *decoders.mlp_out, hidden, {.accumulate = true}));
+    return ProjectKv(backend_, stream, projections_[static_cast<std::size_t>(code.layer)], hidden, k, v);
+  }
+
+  // [tokens, d_kv] -> [tokens, kv_heads, head_dim]; an empty view stays one.
+  TensorView Heads(const TensorView& rows) const {
+    if (rows.empty()) return rows;
+    return rows.Reshaped(Shape{rows.dim(0), projections_[0].num_kv_heads, projections_[0].head_dim});
+  }
+
+  const LayerPlan plan_;
+  const std::vector<KvProjection> projections_;
+  const RopeTable rope_;
+  Backend& backend_;
+  RebuilderWidths widths_;
+  std::vector<LayerDecoders> decoders_;
+};
+
+LayerRebuilder::LayerRebuilder(const LayerPlan& plan, std::unique_ptr<Impl> impl)
+    : plan_(plan), impl_(std::move(impl)) {}
+
+LayerRebuilder::~LayerRebuilder() = default;
+
+absl::StatusOr<std::unique_ptr<LayerRebuilder>> LayerRebuilder::Create(
+    const Bundle& bundle, const LayerPlan& plan, absl::Span<const KvProjection> projections,
+    const RopeTable& rope, Backend& backend) {
+  SCD_RETURN_IF_ERROR(bundle.CheckPlan(plan));
+  if (projections.size() != plan.layers.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: the model has ", projections.size(),
+                                                   " layers, the plan ", plan.layers.size()));
+  }
+  if (rope.cos.rank() != 2 || rope.cos.dim(1) * 2 != bundle.manifest().head_dim) {
+    return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: the RoPE table has shape ",
+                                                   rope.cos.shape().ToString(), " for heads of ",
+                                                   bundle.manifest().head_dim));
+  }
+  auto impl = std::make_unique<Impl>(plan, projections, rope, backend);
+  SCD_RETURN_IF_ERROR(impl->Pack(bundle));
+  return absl::WrapUnique(new LayerRebuilder(plan, std::move(impl)));
+}
+
+absl::StatusOr<std::unique_ptr<LayerRebuilder::Workspace>> LayerRebuilder::CreateWorkspace(
+    std::int64_t max_tokens) const {
+  return impl_->CreateWorkspace(max_tokens);
+}
+
+absl::Status LayerRebuilder::Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
+                                     const PagedKv& pages) const {
+  return impl_->Rebuild(workspace, stream, code, pages);
+}
+
+absl::Status LayerRebuilder::Decode(Workspace& workspace, Stream& stream, const LayerCode& code,
+                                    TensorView k_pre_rope, TensorView v) const {
+  return impl_->Decode(workspace, stream, code, k_pre_rope, v);
+}
+
+}  // namespace scd

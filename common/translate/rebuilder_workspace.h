@@ -1,0 +1,87 @@
+// Memory that LayerRebuilder works in: rings of staging memory that codes wait in for their way to the
+// device, and the device's intermediate tensors.
+//
+// The host may write into a slot of the ring while the device still reads the others, so that queuing one
+// frame does not wait for the one before; when all slots were used the host waits for the stream once.
+#ifndef SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
+#define SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/translate/layer_rebuilder.h"
+#include "common/wire/layer_code.h"
+#include "kernels/backend.h"
+
+namespace scd {
+
+// Widths of the rows that a plan needs.
+struct RebuilderWidths {
+  std::int64_t largest_rank = 0;
+  std::int64_t d_kv = 0;
+  std::int64_t hidden = 0;     // 0 without Patch layers
+  std::int64_t mlp_width = 0;  // 0 without Patch layers
+  DType code_dtype = DType::kBF16;
+};
+
+class RebuilderWorkspace : public LayerRebuilder::Workspace {
+ public:
+  // `owner` tells one rebuilder's workspaces from another's. `backend` outlives this.
+  static absl::StatusOr<std::unique_ptr<RebuilderWorkspace>> Create(const void* owner, Backend& backend,
+                                                                    const RebuilderWidths& widths,
+                                                                    std::int64_t max_tokens);
+
+  std::int64_t max_tokens() const override { return max_tokens_; }
+  bool BelongsTo(const void* owner) const { return owner_ == owner; }
+
+  // Work queued on `stream` after Begin and before End may use the tensors below, whatever stream the work
+  // before was queued on.
+  absl::Status Begin(Stream& stream);
+  absl::Status End(Stream& stream);
+
+  // Brings tokens [begin, begin + count) of the code's payload and their positions to the device. The payload
+  // was checked to hold [num_tokens, rank].
+  absl::Status Upload(Stream& stream, const LayerCode& code, std::int64_t begin, std::int64_t count);
+
+  // What Upload brought.
+  ConstTensorView codes() const { return codes_; }          // [count, rank] f32
+  ConstTensorView positions() const { return positions_; }  // [count] i32
+
+  TensorView k(std::int64_t rows) const { return Rows(*k_, rows, widths_.d_kv); }
+  TensorView v(std::int64_t rows) const { return Rows(*v_, rows, widths_.d_kv); }
+  TensorView hidden(std::int64_t rows) const { return Rows(*hidden_, rows, widths_.hidden); }
+  TensorView mlp(std::int64_t rows) const { return Rows(*mlp_, rows, widths_.mlp_width); }
+
+ private:
+  struct Slot {
+    std::unique_ptr<Buffer> codes;      // [max_tokens, largest rank] of the codes' dtype
+    std::unique_ptr<Buffer> positions;  // [max_tokens] i32
+  };
+
+  RebuilderWorkspace(const void* owner, Backend& backend, const RebuilderWidths& widths,
+                     std::int64_t max_tokens)
+      : owner_(owner), backend_(backend), widths_(widths), max_tokens_(max_tokens) {}
+
+  absl::Status Allocate();
+  static TensorView Rows(const Buffer& buffer, std::int64_t rows, std::int64_t width) {
+    return buffer.View(DType::kF32, Shape{rows, width});
+  }
+
+  const void* const owner_;
+  Backend& backend_;
+  const RebuilderWidths widths_;
+  const std::int64_t max_tokens_;
+  std::unique_ptr<Event> done_;  // of the last End
+  bool used_ = false;
+  std::array<Slot, 4> ring_;
+  std::size_t next_slot_ = 0;
+  std::unique_ptr<Buffer> device_codes_, device_positions_, k_, v_, hidden_, mlp_;
+  ConstTensorView codes_, positions_;
+};
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
