@@ -6,8 +6,10 @@
 #define SCD_KERNELS_CPU_DOT_TILE_INL_H_
 #endif
 
+#include <cstddef>
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/dtype.h"
 
@@ -72,11 +74,21 @@ HWY_INLINE void SumsOfLanes(DotVec v0, DotVec v1, DotVec v2, DotVec v3, float* H
 
 #endif
 
+inline constexpr std::int64_t kCacheLineBytes = 64;
+
+// Memory to ask for while sums are computed: some lines for each step along a row, from `address`, which
+// moves on by `step` bytes each time. May be any address.
+struct Ahead {
+  const std::byte* address;
+  std::int64_t step;
+};
+
 // dots[r][c] = row r of x with row c of w, over `depth` elements; w is f32, or bf16 as std::uint16_t. Each
 // vector loaded serves several products.
-template <int kRows, typename Weight>
+template <int kRows, int kLinesAhead = 0, typename Weight>
 HWY_INLINE void DotTile(const float* HWY_RESTRICT x, std::int64_t x_stride, const Weight* HWY_RESTRICT w,
-                        std::int64_t w_stride, std::int64_t depth, float (&dots)[kRows][4]) {
+                        std::int64_t w_stride, std::int64_t depth, float (&dots)[kRows][4],
+                        Ahead ahead = {nullptr, 0}) {
   namespace hn = hwy::HWY_NAMESPACE;
   const DotFloats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -87,6 +99,8 @@ HWY_INLINE void DotTile(const float* HWY_RESTRICT x, std::int64_t x_stride, cons
   std::int64_t i = 0;
   for (; i + lanes <= depth; i += lanes) {
     DotVec x_part[kRows];
+    for (int line = 0; line < kLinesAhead; ++line) hwy::Prefetch(ahead.address + line * kCacheLineBytes);
+    ahead.address += ahead.step;
     for (int r = 0; r < kRows; ++r) x_part[r] = hn::LoadU(d, x + r * x_stride + i);
     for (int c = 0; c < 4; ++c) {
       const DotVec w_part = LoadWide(w + c * w_stride + i);

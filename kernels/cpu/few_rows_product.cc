@@ -14,11 +14,12 @@ HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <int kRows, typename Weight>
+template <int kRows, int kLinesAhead, typename Weight>
 HWY_INLINE void MultiplyRowTile(const FewRowsProduct& p, std::int64_t row, const Weight* HWY_RESTRICT w,
-                                std::int64_t column) {
+                                std::int64_t column, Ahead ahead) {
   float sums[kRows][4];
-  DotTile<kRows>(p.x + row * p.x_stride, p.x_stride, w + column * p.depth, p.depth, p.depth, sums);
+  DotTile<kRows, kLinesAhead>(p.x + row * p.x_stride, p.x_stride, w + column * p.depth, p.depth, p.depth,
+                              sums, ahead);
   for (int r = 0; r < kRows; ++r) {
     float* out = p.out + (row + r) * p.out_stride + column;
     for (int c = 0; c < 4; ++c) {
@@ -28,14 +29,38 @@ HWY_INLINE void MultiplyRowTile(const FewRowsProduct& p, std::int64_t row, const
   }
 }
 
-// All rows for four columns; the weights of the columns stay in cache from one tile of rows to the next.
+// All rows for four columns, in at least two tiles of up to three rows. The weights of the columns stay in
+// cache from one tile to the next; meanwhile memory is asked for those of the next four columns, evenly, as
+// the loads of x wait in the same queue.
 template <typename Weight>
 HWY_INLINE void MultiplyFourColumns(const FewRowsProduct& p, const Weight* HWY_RESTRICT w,
                                     std::int64_t column) {
+  // The CPU's own look-ahead follows a row of weights as long as it stays in a page.
+  constexpr std::int64_t kPageBytes = 4096;
+  const std::int64_t row_bytes = p.depth * static_cast<std::int64_t>(sizeof(Weight));
+  const std::byte* next = reinterpret_cast<const std::byte*>(w + (column + 4) * p.depth);
+  if (p.rows <= 3 && row_bytes > kPageBytes) {
+    if (p.rows == 3) return MultiplyRowTile<3, 0>(p, 0, w, column, {next, 0});
+    if (p.rows == 2) return MultiplyRowTile<2, 0>(p, 0, w, column, {next, 0});
+    return MultiplyRowTile<1, 0>(p, 0, w, column, {next, 0});
+  }
+  if (p.rows == 1) return MultiplyRowTile<1, 2>(p, 0, w, column, {next, 2 * kCacheLineBytes});
+  const std::int64_t tiles = std::max<std::int64_t>(2, (p.rows + 2) / 3);
+  const std::int64_t steps = p.depth / static_cast<std::int64_t>(hn::Lanes(DotFloats())) + 1;
+  Ahead ahead{next, 4 * row_bytes / (tiles * steps)};
   std::int64_t row = 0;
-  for (; p.rows - row >= 5 || p.rows - row == 3; row += 3) MultiplyRowTile<3>(p, row, w, column);
-  for (; p.rows - row >= 2; row += 2) MultiplyRowTile<2>(p, row, w, column);
-  if (p.rows - row == 1) MultiplyRowTile<1>(p, row, w, column);
+  for (; p.rows - row >= 5 || (row > 0 && p.rows - row == 3); row += 3) {
+    MultiplyRowTile<3, 1>(p, row, w, column, ahead);
+    ahead.address += steps * ahead.step;
+  }
+  for (; p.rows > 2 && p.rows - row >= 2; row += 2) {
+    MultiplyRowTile<2, 1>(p, row, w, column, ahead);
+    ahead.address += steps * ahead.step;
+  }
+  for (; row < p.rows; ++row) {
+    MultiplyRowTile<1, 1>(p, row, w, column, ahead);
+    ahead.address += steps * ahead.step;
+  }
 }
 
 template <typename Weight>
