@@ -126,7 +126,8 @@ absl::StatusOr<ModelWeights> LoadModelWeights(const ModelConfig& config, const W
     weights.layers.push_back(std::move(layer_weights));
   }
   SCD_ASSIGN_OR_RETURN(weights.final_norm, loader.LoadVector(WeightKind::kFinalNorm, kNoLayer));
-  SCD_ASSIGN_OR_RETURN(weights.lm_head, loader.LoadMatrix(WeightKind::kLmHead, kNoLayer, std::nullopt));
+  const WeightKind head = config.tie_word_embeddings ? WeightKind::kEmbedding : WeightKind::kLmHead;
+  SCD_ASSIGN_OR_RETURN(weights.lm_head, loader.LoadMatrix(head, kNoLayer, std::nullopt));
   return weights;
 }
 

@@ -34,7 +34,7 @@ struct ForwardChunk {
 
 struct ForwardOptions {
   LayerTap* tap = nullptr;
-  std::stop_token cancel;  // looked at before every layer: CANCELLED
+  std::stop_token cancel = {};  // looked at before every layer: CANCELLED
 };
 
 struct TransformerOptions {
