@@ -37,6 +37,10 @@ inline std::string ReadFile(const std::string& path) {
 }
 
 inline void WriteFile(const std::string& path, const std::string& contents) {
+  // A new file rather than an old one cut short: ext4 writes the latter to disk at once, which tests pay for
+  // dearly.
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(contents.data(), static_cast<long>(contents.size()));
 }
