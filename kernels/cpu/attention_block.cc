@@ -34,41 +34,41 @@ constexpr float kNothingYet = -std::numeric_limits<float>::infinity();
 // what the tiles so far have added up to.
 class BlockState {
  public:
-  static std::size_t ScratchFloats(const AttentionBlock& block) {
-    const std::int64_t vectors = block.rows * block.group_heads;
-    const std::int64_t head_dim = block.kv->k_pages.dim(3);
-    const std::int64_t padded = Partition::RoundUp(head_dim, kTileColumns);
-    return static_cast<std::size_t>(vectors * (kTile + padded + head_dim + 2) + kTile * (padded + head_dim));
-  }
-
-  // scratch: ScratchFloats() zeros.
-  BlockState(const AttentionBlock& block, float* scratch)
+  explicit BlockState(const AttentionBlock& block)
       : block_(block),
         vectors_(block.rows * block.group_heads),
         strip_rows_(std::max<std::int64_t>(1, kStripVectors / block.group_heads)),
         head_dim_(block.kv->k_pages.dim(3)),
         padded_(Partition::RoundUp(head_dim_, kTileColumns)),
         by_product_(vectors_ >= kMinVectorsToTranspose),
-        scores_(scratch),
-        sums_(scores_ + vectors_ * kTile),
-        values_(sums_ + vectors_ * padded_),
-        keys_(values_ + kTile * padded_),
-        queries_(keys_ + kTile * head_dim_),
-        largest_(queries_ + vectors_ * head_dim_),
-        total_(largest_ + vectors_) {
+        gather_values_(by_product_ || padded_ != head_dim_) {}
+
+  std::size_t scratch_floats() const {
+    const std::int64_t tile = (by_product_ ? head_dim_ : 0) + (gather_values_ ? padded_ : 0);
+    return static_cast<std::size_t>(vectors_ * (kTile + padded_ + head_dim_ + 2) + kTile * tile);
+  }
+
+  // scratch: scratch_floats() zeros, aligned.
+  void Start(float* scratch) {
+    scores_ = scratch;
+    sums_ = scores_ + vectors_ * kTile;
+    values_ = sums_ + vectors_ * padded_;
+    keys_ = values_ + (gather_values_ ? kTile * padded_ : 0);
+    queries_ = keys_ + (by_product_ ? kTile * head_dim_ : 0);
+    largest_ = queries_ + vectors_ * head_dim_;
+    total_ = largest_ + vectors_;
     // Weights are powers of two, not of e.
-    const float scale = block.scale * kLog2E;
+    const float scale = block_.scale * kLog2E;
     for (std::int64_t i = 0; i < vectors_; ++i) {
-      const float* q = block.q + i / block.group_heads * block.q_stride + i % block.group_heads * head_dim_;
+      const float* q = block_.q + VectorOffset(i, block_.q_stride);
       for (std::int64_t j = 0; j < head_dim_; ++j) queries_[i * head_dim_ + j] = q[j] * scale;
       largest_[i] = kNothingYet;
     }
   }
 
   void Add(const KvTile& tile) {
-    const bool gather_values = by_product_ || padded_ != head_dim_;
     if (by_product_) GatherKeys(tile);
-    if (gather_values) GatherValues(tile);
+    if (gather_values_) GatherValues(tile);
     for (std::int64_t row = 0; row < block_.rows; row += strip_rows_) {
       const std::int64_t end_row = std::min(block_.rows, row + strip_rows_);
       // Positions of the tile that some row of the strip attends to.
@@ -81,7 +81,7 @@ class BlockState {
         ScoreByDots(tile, strip);
       }
       for (std::int64_t i = strip.begin; i < strip.end; ++i) Softmax(tile, i, visible);
-      if (gather_values) {
+      if (gather_values_) {
         AddValues(strip, 0, visible, values_, padded_);
       } else {
         tile.ForEachRun(visible, [&](const float*, const float* v, std::int64_t offset, std::int64_t count) {
@@ -93,8 +93,7 @@ class BlockState {
 
   void Finish() const {
     for (std::int64_t i = 0; i < vectors_; ++i) {
-      float* out =
-          block_.out + i / block_.group_heads * block_.out_stride + i % block_.group_heads * head_dim_;
+      float* out = block_.out + VectorOffset(i, block_.out_stride);
       const float factor = 1.0f / total_[i];
       for (std::int64_t j = 0; j < head_dim_; ++j) out[j] = sums_[i * padded_ + j] * factor;
     }
@@ -107,6 +106,11 @@ class BlockState {
     std::int64_t end;
     std::int64_t visible;
   };
+
+  // Where vector i lies in q or out.
+  std::int64_t VectorOffset(std::int64_t i, std::int64_t row_stride) const {
+    return i / block_.group_heads * row_stride + i % block_.group_heads * head_dim_;
+  }
 
   // A row attends to positions [first, end), counted from the start of the tile; both may lie outside it.
   std::int64_t FirstVisible(const KvTile& tile, std::int64_t row) const {
@@ -219,21 +223,22 @@ class BlockState {
   const std::int64_t head_dim_;
   const std::int64_t padded_;  // head_dim rounded up to whole tile columns
   const bool by_product_;      // scores by a product with K turned around, not by dot products
-  float* scores_;              // [vectors, kTile]: scores of a tile, then their weights
-  float* sums_;                // [vectors, padded]: weighted sums of V
-  float* values_;              // [kTile, padded]: V of a tile
-  float* keys_;                // [head_dim, kTile]: K of a tile, turned around
-  float* queries_;             // [vectors, head_dim], scaled
-  float* largest_;             // [vectors]: largest score so far
-  float* total_;               // [vectors]: sum of the weights so far
+  const bool gather_values_;
+  float* scores_ = nullptr;   // [vectors, kTile]: scores of a tile, then their weights
+  float* sums_ = nullptr;     // [vectors, padded]: weighted sums of V
+  float* values_ = nullptr;   // [kTile, padded]: V of a tile, where it is gathered
+  float* keys_ = nullptr;     // [head_dim, kTile]: K of a tile, turned around, where scores are a product
+  float* queries_ = nullptr;  // [vectors, head_dim], scaled
+  float* largest_ = nullptr;  // [vectors]: largest score so far
+  float* total_ = nullptr;    // [vectors]: sum of the weights so far
 };
 
-std::size_t ScratchFloats(const AttentionBlock& block) {
-  return BlockState::ScratchFloats(block);
-}
-
-void Attend(const AttentionBlock& block, float* scratch) {
-  BlockState state(block, scratch);
+absl::Status Attend(const AttentionBlock& block) {
+  BlockState state(block);
+  auto scratch = hwy::AllocateAligned<float>(state.scratch_floats());
+  if (scratch == nullptr) return absl::ResourceExhaustedError("no memory for a block of attention");
+  std::fill_n(scratch.get(), state.scratch_floats(), 0.0f);
+  state.Start(scratch.get());
   const std::int64_t end = block.first_position + block.rows;
   const std::int64_t begin = block.sliding_window == 0
                                  ? 0
@@ -242,6 +247,7 @@ void Attend(const AttentionBlock& block, float* scratch) {
     state.Add(KvTile(*block.kv, block.kv_head, p, std::min(end, p + kTile)));
   }
   state.Finish();
+  return absl::OkStatus();
 }
 
 }  // namespace scd::cpu::HWY_NAMESPACE
@@ -250,16 +256,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace scd::cpu {
 
-HWY_EXPORT(ScratchFloats);
 HWY_EXPORT(Attend);
 
 absl::Status AttendBlock(const AttentionBlock& block) {
-  const std::size_t count = HWY_DYNAMIC_DISPATCH(ScratchFloats)(block);
-  auto scratch = hwy::AllocateAligned<float>(count);
-  if (scratch == nullptr) return absl::ResourceExhaustedError("no memory for a block of attention");
-  std::fill_n(scratch.get(), count, 0.0f);
-  HWY_DYNAMIC_DISPATCH(Attend)(block, scratch.get());
-  return absl::OkStatus();
+  return HWY_DYNAMIC_DISPATCH(Attend)(block);
 }
 
 }  // namespace scd::cpu

@@ -10,7 +10,7 @@
 namespace scd::cpu {
 
 // Above this many rows a general product is faster.
-inline constexpr std::int64_t kFewRows = 16;
+inline constexpr std::int64_t kFewRows = 48;
 
 struct FewRowsProduct {
   const float* x;  // [rows, depth]
