@@ -142,10 +142,10 @@ TEST_F(BundleTest, OtherModelsAreRefusedWithBothDigests) {
          expert_.tokenizer_digest, other.tokenizer_digest);
 }
 
-TEST_F(BundleTest, EveryChangedByteOfTheTensorsIsSeen) {
+TEST_F(BundleTest, ChangedBytesOfTheTensorsAreSeen) {
   const std::string path = folder_ + "/tensors.safetensors";
   const std::string good = testing::ReadFile(path);
-  for (std::size_t at : {std::size_t{8}, good.size() / 3, good.size() / 2, good.size() - 1}) {
+  for (std::size_t at = 0; at < good.size(); at += 251) {
     std::string changed = good;
     changed[at] = static_cast<char>(changed[at] ^ 1);
     testing::WriteFile(path, changed);
