@@ -52,9 +52,10 @@ struct ConsumerDaemon::Files {
 struct ConsumerDaemon::Server {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Transformer> transformer;
+  std::optional<ConsumerMetrics> metrics;
+  PromptRegistry prompts;
   std::unique_ptr<Engine> engine;
   std::map<std::string, std::unique_ptr<TransferMode>, std::less<>> modes;
-  std::optional<ConsumerMetrics> metrics;
   std::optional<PromptEncoder> encoder;
   std::optional<ByteBudget> score_logits;
   std::optional<TaskThread> score_thread;
@@ -142,7 +143,8 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   server->serving.emplace(model.config, *model.tokenizer, *server->encoder, *server->engine, *server->metrics,
                           context.requests, context.log, server->modes, std::move(transfer),
                           std::move(untranslatable), config_.max_uncoded_tokens, std::move(generate),
-                          limits.max_unsent_tokens, *server->score_thread, *server->score_logits);
+                          limits.max_unsent_tokens, *server->score_thread, *server->score_logits,
+                          server->prompts);
   server->service = CreateConsumerService(*server->serving, Describe(*server->backend));
   AddMetrics(context.metrics, *server->engine);
   server_ = std::move(server);
@@ -202,6 +204,10 @@ std::string ConsumerDaemon::Summary() const {
                     files_->bundle->digest().ToShortHex(), "): ", files_->plan.ToString());
   }
   return text;
+}
+
+void ConsumerDaemon::CancelRequests() {
+  server_->prompts.CancelAll(absl::UnavailableError("the server is shutting down"));
 }
 
 void ConsumerDaemon::Stop() {

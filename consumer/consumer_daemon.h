@@ -25,6 +25,7 @@ class ConsumerDaemon final : public Daemon {
   absl::Status OpenFiles() override;
   absl::StatusOr<std::vector<NamedService>> Start(const DaemonContext& context) override;
   std::string Summary() const override;
+  void CancelRequests() override;
   void Stop() override;
 
  private:

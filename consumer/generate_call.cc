@@ -61,9 +61,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     prompt.engine.stop_token_ids = std::move(checked.stop_token_ids);
     SCD_RETURN_IF_ERROR(serving_.Decide(choice, prompt));
     before_submit_ = absl::Now() - arrival_;
-    SCD_ASSIGN_OR_RETURN(
-        std::shared_ptr<ServedPrompt> served,
-        ServedPrompt::Submit(serving_.engine, serving_.metrics, std::move(prompt), shared_from_this()));
+    SCD_ASSIGN_OR_RETURN(std::shared_ptr<ServedPrompt> served,
+                         ServedPrompt::Submit(serving_.engine, serving_.metrics, serving_.prompts,
+                                              std::move(prompt), shared_from_this()));
     absl::MutexLock lock(&mutex_);
     served_ = std::move(served);
     return absl::OkStatus();

@@ -115,9 +115,10 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   }
 
   absl::Status Submit(PromptToServe prompt, Pass pass) {
-    SCD_ASSIGN_OR_RETURN(std::shared_ptr<ServedPrompt> served,
-                         ServedPrompt::Submit(serving_.engine, serving_.metrics, std::move(prompt),
-                                              std::make_shared<Sink>(shared_from_this(), pass)));
+    SCD_ASSIGN_OR_RETURN(
+        std::shared_ptr<ServedPrompt> served,
+        ServedPrompt::Submit(serving_.engine, serving_.metrics, serving_.prompts, std::move(prompt),
+                             std::make_shared<Sink>(shared_from_this(), pass)));
     bool cancelled = false;
     {
       absl::MutexLock lock(&mutex_);

@@ -8,23 +8,38 @@
 namespace scd {
 
 absl::StatusOr<std::shared_ptr<ServedPrompt>> ServedPrompt::Submit(Engine& engine, ConsumerMetrics& metrics,
+                                                                   PromptRegistry& registry,
                                                                    PromptToServe prompt,
                                                                    std::shared_ptr<ServedPromptSink> sink) {
   EngineRequest request = std::move(prompt.engine);
   request.staged_begin = prompt.decision.range.begin;
   request.staged_end = prompt.decision.range.end;
-  auto served =
-      std::shared_ptr<ServedPrompt>(new ServedPrompt(engine, metrics, std::move(prompt), std::move(sink)));
+  auto served = std::shared_ptr<ServedPrompt>(
+      new ServedPrompt(engine, metrics, registry, std::move(prompt), std::move(sink)));
   served->tokens_ = std::make_shared<const std::vector<std::int32_t>>(request.prompt);
-  SCD_ASSIGN_OR_RETURN(const EngineRequestId id, engine.Submit(std::move(request), served));
-  absl::MutexLock lock(&served->mutex_);
-  served->id_ = id;
+  registry.Add(served);
+  const absl::StatusOr<EngineRequestId> id = engine.Submit(std::move(request), served);
+  if (!id.ok()) {
+    registry.Remove(served.get());
+    return id.status();
+  }
+  absl::Status cancelled;
+  {
+    absl::MutexLock lock(&served->mutex_);
+    served->id_ = *id;
+    cancelled = served->cancelled_;
+  }
+  if (!cancelled.ok()) engine.Fail(*id, cancelled);
   return served;
 }
 
-ServedPrompt::ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptToServe prompt,
-                           std::shared_ptr<ServedPromptSink> sink)
-    : engine_(engine), metrics_(metrics), prompt_(std::move(prompt)), sink_(std::move(sink)) {}
+ServedPrompt::ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptRegistry& registry,
+                           PromptToServe prompt, std::shared_ptr<ServedPromptSink> sink)
+    : engine_(engine),
+      metrics_(metrics),
+      registry_(registry),
+      prompt_(std::move(prompt)),
+      sink_(std::move(sink)) {}
 
 void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) {
   if (prompt_.decision.range.empty()) {
@@ -74,14 +89,16 @@ void ServedPrompt::Cancel(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;
+    cancelled_.Update(status);
     id = id_;
     transfer = transfer_;
   }
-  engine_.Fail(id, status);
+  if (id != 0) engine_.Fail(id, status);
   if (transfer != nullptr) transfer->Cancel();
 }
 
 void ServedPrompt::OnDone(const absl::Status& status, FinishReason reason, const EngineTimings& timings) {
+  registry_.Remove(this);
   ServingRecord record;
   std::shared_ptr<Transfer> transfer;
   {

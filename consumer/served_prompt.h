@@ -17,6 +17,7 @@
 #include "common/config/policy.h"
 #include "consumer/consumer_metrics.h"
 #include "consumer/engine.h"
+#include "consumer/prompt_registry.h"
 #include "consumer/transfer_decision.h"
 #include "consumer/transfer_mode.h"
 
@@ -56,16 +57,16 @@ struct PromptToServe {
 
 class ServedPrompt final : public EngineObserver, public std::enable_shared_from_this<ServedPrompt> {
  public:
-  // Errors of Engine::Submit. `engine`, `metrics` and the mode outlive the call and its transfer.
+  // Errors of Engine::Submit. `engine`, `metrics`, `registry` and the mode outlive the call and its transfer.
   static absl::StatusOr<std::shared_ptr<ServedPrompt>> Submit(Engine& engine, ConsumerMetrics& metrics,
-                                                              PromptToServe prompt,
+                                                              PromptRegistry& registry, PromptToServe prompt,
                                                               std::shared_ptr<ServedPromptSink> sink);
 
   // Ends it soon with this status, transfer included. Any thread, any number of times.
   void Cancel(const absl::Status& status);
 
  private:
-  ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptToServe prompt,
+  ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptRegistry& registry, PromptToServe prompt,
                std::shared_ptr<ServedPromptSink> sink);
 
   void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) override;
@@ -79,12 +80,14 @@ class ServedPrompt final : public EngineObserver, public std::enable_shared_from
 
   Engine& engine_;
   ConsumerMetrics& metrics_;
+  PromptRegistry& registry_;
   const PromptToServe prompt_;  // prompt_.engine was moved to the engine
   std::shared_ptr<const std::vector<std::int32_t>> tokens_;
   std::shared_ptr<ServedPromptSink> sink_;  // the engine's thread
 
   absl::Mutex mutex_;
-  EngineRequestId id_ ABSL_GUARDED_BY(mutex_) = 0;
+  EngineRequestId id_ ABSL_GUARDED_BY(mutex_) = 0;  // 0 until the engine has answered
+  absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Transfer> transfer_ ABSL_GUARDED_BY(mutex_);  // while it runs
   bool transfer_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

@@ -21,6 +21,7 @@
 #include "consumer/engine.h"
 #include "consumer/generate_request.h"
 #include "consumer/prompt_encoder.h"
+#include "consumer/prompt_registry.h"
 #include "consumer/served_prompt.h"
 #include "consumer/task_thread.h"
 #include "consumer/transfer_choice.h"
@@ -45,6 +46,7 @@ struct Serving {
   std::int64_t max_unsent_tokens = 1024;
   TaskThread& score_thread;
   ByteBudget& score_logits;
+  PromptRegistry& prompts;
   std::atomic<std::uint64_t> next_request{1};
 
   // The request's own id, or one made up where it has none.
