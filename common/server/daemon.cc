@@ -16,6 +16,9 @@
 namespace scd {
 namespace {
 
+// What cancelled requests get to say so to their clients.
+constexpr absl::Duration kCancelTime = absl::Seconds(1);
+
 absl::Status Configure(Daemon& daemon, const CommandLine& line, DaemonConfig* config) {
   SCD_ASSIGN_OR_RETURN(const YamlDocument document, YamlDocument::Load(line.config_path, line.overrides));
   YamlReader reader(document);
@@ -64,6 +67,8 @@ absl::Status Serve(Daemon& daemon, const DaemonConfig& config, Log& log, const s
     requests.StartDraining();
     if (!requests.WaitIdle(absl::Seconds(config.shutdown_grace_seconds))) {
       log.Warning(absl::StrCat("cancelling ", requests.num_in_flight(), " requests"));
+      daemon.CancelRequests();
+      requests.WaitIdle(kCancelTime);
     }
     server->Shutdown(absl::ZeroDuration());
     return absl::OkStatus();

@@ -47,6 +47,9 @@ class Daemon {
   virtual absl::StatusOr<std::vector<NamedService>> Start(const DaemonContext& context) = 0;
   // What it serves, for the one line that a start prints.
   virtual std::string Summary() const = 0;
+  // The drain's time is over: ends what runs with UNAVAILABLE. What does not end so is cancelled by the
+  // server.
+  virtual void CancelRequests() = 0;
   // The server is down and no request is left: ends threads and frees everything. Called after Start only.
   virtual void Stop() = 0;
 };
