@@ -1,0 +1,87 @@
+#include "kernels/cpu/thread_pool.h"
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+
+namespace scd::cpu {
+namespace {
+
+TEST(ThreadPoolTest, RunsEachTaskOnce) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    for (const std::int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(count));
+      pool.ParallelFor(count, [&](std::int64_t i) { ++runs[static_cast<std::size_t>(i)]; });
+      for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+    }
+  }
+}
+
+TEST(ThreadPoolTest, AllThreadsTakePart) {
+  constexpr int kThreads = 4;
+  ThreadPool pool(kThreads);
+  absl::Mutex mutex;
+  std::set<std::thread::id> seen;
+  // No task returns before all have started, so each needs a thread of its own.
+  auto* barrier = new absl::Barrier(kThreads);
+  pool.ParallelFor(kThreads, [&](std::int64_t) {
+    if (barrier->Block()) delete barrier;
+    absl::MutexLock lock(&mutex);
+    seen.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(kThreads));
+  EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
+}
+
+TEST(ThreadPoolTest, SeveralCallersAtOnce) {
+  ThreadPool pool(3);
+  std::atomic<std::int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) {
+        std::atomic<std::int64_t> sum{0};
+        pool.ParallelFor(20, [&](std::int64_t i) { sum += i; });
+        // All of its own tasks have run when the call returns.
+        EXPECT_EQ(sum, 190);
+        total += sum;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(total, 4 * 500 * 190);
+}
+
+TEST(ThreadPoolTest, ACallerDoesNotWaitForAnothersLongTask) {
+  ThreadPool pool(2);
+  absl::Notification started, finish;
+  std::atomic<int> running{0};
+  // Holds the first caller and the only worker.
+  std::thread long_caller([&] {
+    pool.ParallelFor(2, [&](std::int64_t) {
+      if (++running == 2) started.Notify();
+      finish.WaitForNotification();
+    });
+  });
+  started.WaitForNotification();
+  int runs = 0;
+  pool.ParallelFor(10, [&](std::int64_t) { ++runs; });
+  EXPECT_EQ(runs, 10);
+  finish.Notify();
+  long_caller.join();
+}
+
+TEST(ThreadPoolTest, StopsWhileIdle) {
+  for (int i = 0; i < 50; ++i) ThreadPool pool(4);
+}
+
+}  // namespace
+}  // namespace scd::cpu
