@@ -1,0 +1,81 @@
+#include "producer/code_collector.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace scd {
+
+CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens) : block_tokens_(block_tokens) {
+  for (const CodeColumn& column : PlanColumns(plan)) {
+    columns_.push_back({column, static_cast<std::size_t>(column.rank) * DTypeBytes(plan.code_dtype), {}});
+  }
+}
+
+void CodeCollector::Add(const LayerCode& code) {
+  for (Column& column : columns_) {
+    if (column.column.layer == code.layer && column.column.kind == code.kind) column.pending += code.payload;
+  }
+}
+
+std::vector<std::shared_ptr<const CodeBlock>> CodeCollector::TakeBlocks() {
+  std::size_t num_blocks = columns_.empty() ? 0 : columns_.front().pending.size();
+  for (const Column& column : columns_) {
+    const std::size_t block_bytes = column.row_bytes * static_cast<std::size_t>(block_tokens_);
+    num_blocks = std::min(num_blocks, column.pending.size() / block_bytes);
+  }
+  std::vector<std::shared_ptr<const CodeBlock>> blocks;
+  for (std::size_t i = 0; i < num_blocks; ++i) {
+    auto block = std::make_shared<CodeBlock>();
+    block->num_tokens = block_tokens_;
+    for (const Column& column : columns_) {
+      const std::size_t block_bytes = column.row_bytes * static_cast<std::size_t>(block_tokens_);
+      block->payloads.push_back(column.pending.substr(i * block_bytes, block_bytes));
+    }
+    blocks.push_back(std::move(block));
+  }
+  for (Column& column : columns_) {
+    column.pending.erase(0, num_blocks * column.row_bytes * static_cast<std::size_t>(block_tokens_));
+  }
+  return blocks;
+}
+
+StoredCodeReader::StoredCodeReader(const LayerPlan& plan, std::int64_t first_token,
+                                   std::vector<std::shared_ptr<const CodeBlock>> blocks,
+                                   std::int64_t max_payload_bytes)
+    : dtype_(plan.code_dtype),
+      first_token_(first_token),
+      max_payload_bytes_(max_payload_bytes),
+      columns_(PlanColumns(plan)),
+      blocks_(std::move(blocks)) {}
+
+bool StoredCodeReader::Next(LayerCode* code) {
+  if (column_ == columns_.size() || blocks_.empty()) return false;
+  const CodeColumn& column = columns_[column_];
+  code->layer = column.layer;
+  code->kind = column.kind;
+  code->rank = column.rank;
+  code->dtype = dtype_;
+  code->first_token = first_token_ + token_;
+  code->num_tokens = 0;
+  code->payload.clear();
+  while (block_ < blocks_.size()) {
+    const CodeBlock& block = *blocks_[block_];
+    const std::string& payload = block.payloads[column_];
+    if (!code->payload.empty() &&
+        code->payload.size() + payload.size() > static_cast<std::size_t>(max_payload_bytes_)) {
+      break;
+    }
+    code->payload += payload;
+    code->num_tokens += block.num_tokens;
+    token_ += block.num_tokens;
+    ++block_;
+  }
+  if (block_ == blocks_.size()) {
+    ++column_;
+    block_ = 0;
+    token_ = 0;
+  }
+  return true;
+}
+
+}  // namespace scd

@@ -1,0 +1,48 @@
+// What the operator of scd-producer can set besides the sections that all daemons share
+// (configs/producer.yaml explains each field).
+#ifndef SCD_PRODUCER_CONFIG_H_
+#define SCD_PRODUCER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/config/yaml_reader.h"
+#include "common/model/model_source.h"
+#include "kernels/backend_factory.h"
+
+namespace scd {
+
+struct PrefillConfig {
+  std::int64_t max_prompt_tokens = 8192;  // longer prompts are refused
+  std::int64_t chunk_tokens = 256;  // rows of one forward pass; frames leave after each layer of each chunk
+  std::int64_t kv_tokens = 0;       // KV cache shared by the prompts in work; 0: max_prompt_tokens
+  std::int64_t max_queued_requests = 64;  // waiting for the engine; beyond: RESOURCE_EXHAUSTED
+  std::int64_t max_cached_plans = 8;      // pairs of bundle and plan whose encoders are kept ready
+};
+
+struct StreamConfig {
+  std::int64_t queue_frames = 64;           // frames that wait for a reader before its prefill pauses
+  std::int64_t stall_timeout_seconds = 30;  // a reader that takes nothing for so long is ended
+};
+
+struct CodeStoreConfig {
+  std::int64_t capacity_mib = 256;  // 0: no store
+  std::int64_t block_tokens = 64;
+};
+
+struct ProducerConfig {
+  ModelSource model;
+  BackendOptions backend;
+  std::vector<std::string> bundles;  // folders
+  PrefillConfig prefill;
+  StreamConfig stream;
+  CodeStoreConfig code_store;
+};
+
+// Errors stay in the reader.
+void ReadProducerConfig(YamlSection root, ProducerConfig* config);
+
+}  // namespace scd
+
+#endif  // SCD_PRODUCER_CONFIG_H_

@@ -1,0 +1,45 @@
+// Turns what a layer of the base model shows into codes while the forward pass runs.
+#ifndef SCD_PRODUCER_ENCODING_TAP_H_
+#define SCD_PRODUCER_ENCODING_TAP_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "common/model/layer_tap.h"
+#include "common/wire/layer_code.h"
+#include "producer/encoder_cache.h"
+
+namespace scd {
+
+// For one forward pass over the positions [chunk_begin, chunk_begin + rows) of one prompt.
+class EncodingTap : public LayerTap {
+ public:
+  // Codes of positions from first_token on go to `emit`, layer by layer.
+  EncodingTap(const ReadyEncoder& encoder, std::int64_t chunk_begin, std::int64_t chunk_end,
+              std::int64_t first_token, std::function<void(LayerCode)> emit)
+      : encoder_(encoder),
+        chunk_begin_(chunk_begin),
+        chunk_end_(chunk_end),
+        first_token_(first_token),
+        emit_(std::move(emit)) {}
+
+  TapKinds Wanted(std::int64_t layer) const override;
+  absl::Status OnLayer(const LayerView& view) override;
+
+  absl::Duration encode_time() const { return encode_time_; }
+
+ private:
+  absl::Status Encode(const LayerView& view, CodeKind kind, ConstTensorView rows);
+
+  const ReadyEncoder& encoder_;
+  const std::int64_t chunk_begin_;
+  const std::int64_t chunk_end_;
+  const std::int64_t first_token_;
+  const std::function<void(LayerCode)> emit_;
+  absl::Duration encode_time_;
+};
+
+}  // namespace scd
+
+#endif  // SCD_PRODUCER_ENCODING_TAP_H_

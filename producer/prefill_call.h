@@ -1,0 +1,108 @@
+// One Prefill stream: header, frames, trailer, with one write in flight and a bounded queue behind it.
+//
+// The codes come from the engine, which pauses while the queue is full, or from the code store, which is
+// asked for the next frame when the one before it was written. Whatever ends the stream early (a client that
+// went away, a deadline, a stalled reader, a shutdown) drops the queue and cancels the engine's job at once.
+#ifndef SCD_PRODUCER_PREFILL_CALL_H_
+#define SCD_PRODUCER_PREFILL_CALL_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/server/log.h"
+#include "common/server/metrics.h"
+#include "common/server/request_tracker.h"
+#include "grpcpp/support/server_callback.h"
+#include "producer/code_collector.h"
+#include "producer/prefill_engine.h"
+#include "producer/prefill_job.h"
+#include "scd/v1/producer.pb.h"
+
+namespace scd {
+
+// What all calls share; outlives them.
+struct PrefillCallEnvironment {
+  PrefillEngine& engine;
+  Log& log;
+  TransferMetrics& metrics;
+  std::int64_t queue_frames = 64;
+};
+
+// Owns itself until gRPC and the engine have both let go of it.
+class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
+                          public PrefillJob,
+                          public std::enable_shared_from_this<PrefillCall> {
+ public:
+  static std::shared_ptr<PrefillCall> Create(grpc::CallbackServerContext* context,
+                                             const PrefillCallEnvironment& environment,
+                                             std::string request_id);
+
+  // Exactly one of these, once. `lease` ends when nothing of the call is left; the call is ended with
+  // UNAVAILABLE when `shutdown` stops.
+  void Refuse(const absl::Status& status);
+  void StartPrefill(PrefillInput input, v1::PrefillHeader header, RequestTracker::Lease lease,
+                    const std::stop_token& shutdown);
+  void StartStored(StoredCodeReader reader, v1::PrefillHeader header, RequestTracker::Lease lease,
+                   const std::stop_token& shutdown);
+
+  // PrefillJob
+  const PrefillInput& input() const override { return input_; }
+  bool HasRoom() const override;
+  void Deliver(LayerCode code) override;
+  void Complete(const absl::Status& status, const PrefillTimings& timings) override;
+
+  // ServerWriteReactor
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  PrefillCall(grpc::CallbackServerContext* context, const PrefillCallEnvironment& environment,
+              std::string request_id);
+
+  void Start(v1::PrefillHeader header, RequestTracker::Lease lease, const std::stop_token& shutdown);
+  // Starts the next write, or finishes where there is nothing left to write.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(LayerCode code) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EnqueueTrailer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishWith(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call now and takes its job out of the engine.
+  void Abandon(const absl::Status& status);
+  void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  grpc::CallbackServerContext* const context_;
+  const PrefillCallEnvironment& environment_;
+  const std::string request_id_;
+  const absl::Time started_;
+
+  // Set by Start..., then constant.
+  PrefillInput input_;
+  v1::PrefillHeader header_;
+  RequestTracker::Lease lease_;
+  std::optional<std::stop_callback<std::function<void()>>> on_shutdown_;
+
+  mutable absl::Mutex mutex_;
+  std::optional<StoredCodeReader> stored_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
+  v1::PrefillResponse in_flight_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool complete_ ABSL_GUARDED_BY(mutex_) = false;  // the trailer is in the outbox or written
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);    // with which
+  v1::PrefillTrailer trailer_ ABSL_GUARDED_BY(mutex_);
+
+  std::shared_ptr<PrefillCall> self_;  // until OnDone
+};
+
+}  // namespace scd
+
+#endif  // SCD_PRODUCER_PREFILL_CALL_H_

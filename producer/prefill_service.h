@@ -1,0 +1,61 @@
+// scd.v1.Producer over the prefill engine and the code store.
+#ifndef SCD_PRODUCER_PREFILL_SERVICE_H_
+#define SCD_PRODUCER_PREFILL_SERVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "common/model/model_source.h"
+#include "common/server/log.h"
+#include "common/server/metrics.h"
+#include "common/server/request_tracker.h"
+#include "producer/code_store.h"
+#include "producer/prefill_call.h"
+#include "producer/prefill_engine.h"
+#include "producer/request_check.h"
+#include "scd/v1/producer.grpc.pb.h"
+
+namespace scd {
+
+// What the service lends from its owner; all of it outlives the service.
+struct PrefillServiceParts {
+  const BundleSet& bundles;
+  PrefillEngine& engine;
+  CodeStore* store = nullptr;  // null: no store
+  std::int64_t block_tokens = 64;
+  std::int64_t max_prompt_tokens = 0;
+  std::int64_t queue_frames = 64;
+  v1::ProducerInfo info;  // what does not change
+  Digest model_digest;
+  std::int64_t vocab_size = 0;
+  Log& log;
+  TransferMetrics& metrics;
+  RequestTracker& requests;
+};
+
+class PrefillService final : public v1::Producer::CallbackService {
+ public:
+  explicit PrefillService(const PrefillServiceParts& parts);
+
+  grpc::ServerWriteReactor<v1::PrefillResponse>* Prefill(grpc::CallbackServerContext* context,
+                                                         const v1::PrefillRequest* request) override;
+  grpc::ServerUnaryReactor* Info(grpc::CallbackServerContext* context, const v1::ProducerInfoRequest* request,
+                                 v1::ProducerInfo* response) override;
+
+  // Ends every stream with UNAVAILABLE.
+  void CancelRequests() { shutdown_.request_stop(); }
+
+ private:
+  void StartCall(PrefillCall& call, const v1::PrefillRequest& request);
+
+  const PrefillServiceParts parts_;
+  const ServedModel served_;
+  const PrefillCallEnvironment environment_;
+  std::stop_source shutdown_;
+};
+
+}  // namespace scd
+
+#endif  // SCD_PRODUCER_PREFILL_SERVICE_H_

@@ -1,0 +1,157 @@
+#include "producer/producer_daemon.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/model/transformer.h"
+#include "kernels/backend_factory.h"
+#include "kernels/status_macros.h"
+#include "producer/code_store.h"
+#include "producer/prefill_engine.h"
+#include "producer/prefill_service.h"
+
+namespace scd {
+namespace {
+
+v1::ProducerInfo MakeInfo(const Model& model, const BundleSet& bundles, const Backend& backend,
+                          std::int64_t max_prompt_tokens) {
+  v1::ProducerInfo info;
+  info.set_version(kScdVersion);
+  v1::ModelInfo& served = *info.mutable_model();
+  served.set_description(model.description);
+  served.set_digest(std::string(model.digest.bytes()));
+  served.set_tokenizer_digest(std::string(model.tokenizer->digest().bytes()));
+  served.set_architecture(std::string(ArchitectureName(model.config.architecture)));
+  served.set_num_layers(static_cast<std::uint32_t>(model.config.num_layers));
+  served.set_hidden_size(static_cast<std::uint32_t>(model.config.hidden_size));
+  served.set_num_kv_heads(static_cast<std::uint32_t>(model.config.num_kv_heads));
+  served.set_head_dim(static_cast<std::uint32_t>(model.config.head_dim));
+  served.set_vocab_size(static_cast<std::uint32_t>(model.config.vocab_size));
+  served.set_max_positions(static_cast<std::uint32_t>(max_prompt_tokens));
+  for (const std::unique_ptr<Bundle>& bundle : bundles.bundles()) {
+    v1::BundleInfo& entry = *info.add_bundles();
+    entry.set_digest(std::string(bundle->digest().bytes()));
+    entry.set_producer_model_digest(std::string(bundle->manifest().producer.digest.bytes()));
+    entry.set_consumer_model_digest(std::string(bundle->manifest().consumer.digest.bytes()));
+    entry.set_path(bundle->folder());
+  }
+  info.set_backend(backend.Describe());
+  return info;
+}
+
+}  // namespace
+
+// In the order in which each is made; they die the other way round.
+struct ProducerDaemon::Parts {
+  explicit Parts(MetricsRegistry& registry) : metrics(registry) {}
+
+  TransferMetrics metrics;
+  std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<CodeStore> store;
+  std::unique_ptr<PrefillEngine> engine;
+  std::unique_ptr<PrefillService> service;
+};
+
+ProducerDaemon::ProducerDaemon() = default;
+ProducerDaemon::~ProducerDaemon() = default;
+
+ProgramInfo ProducerDaemon::program() const {
+  return {"scd-producer", "Prefills prompts with the base model and streams their semantic codes."};
+}
+
+DaemonConfig ProducerDaemon::default_config() const {
+  DaemonConfig config;
+  config.grpc.listen = {"127.0.0.1", 7070};
+  config.metrics_listen = HostPort{"127.0.0.1", 9470};
+  return config;
+}
+
+void ProducerDaemon::Configure(YamlSection root) {
+  ReadProducerConfig(root, &config_);
+}
+
+absl::Status ProducerDaemon::OpenFiles() {
+  SCD_ASSIGN_OR_RETURN(backend_, CreateBackend(config_.backend));
+  SCD_ASSIGN_OR_RETURN(model_, OpenModel(config_.model));
+  SCD_ASSIGN_OR_RETURN(bundles_, BundleSet::Open(config_.bundles, model_->config, model_->digest,
+                                                 model_->tokenizer->digest()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonContext& context) {
+  auto parts = std::make_unique<Parts>(context.metrics);
+  const std::int64_t longest = std::min(config_.prefill.max_prompt_tokens, model_->config.max_positions);
+  SCD_ASSIGN_OR_RETURN(parts->transformer, Transformer::Create(model_->config, *model_->weights, *backend_,
+                                                               {.max_positions = longest}));
+  if (config_.code_store.capacity_mib > 0) {
+    parts->store = std::make_unique<MemoryCodeStore>(config_.code_store.capacity_mib << 20);
+  }
+  PrefillEngineOptions options;
+  options.chunk_tokens = std::min(config_.prefill.chunk_tokens, longest);
+  options.kv_tokens = config_.prefill.kv_tokens == 0 ? longest : config_.prefill.kv_tokens;
+  options.max_queued_requests = config_.prefill.max_queued_requests;
+  options.max_cached_plans = config_.prefill.max_cached_plans;
+  options.block_tokens = config_.code_store.block_tokens;
+  options.stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds);
+  SCD_ASSIGN_OR_RETURN(parts->engine,
+                       PrefillEngine::Create(*parts->transformer, options, parts->store.get()));
+
+  InfoMetrics info(context.metrics);
+  info.SetModel(model_->description, model_->digest.ToHex());
+  for (const std::unique_ptr<Bundle>& bundle : bundles_->bundles()) {
+    info.AddBundle(bundle->folder(), bundle->digest().ToHex());
+  }
+  const auto engine_gauge = [&context, engine = parts->engine.get()](
+                                std::string name, std::string help,
+                                std::int64_t PrefillEngine::Stats::*field) {
+    context.metrics.AddGauge(std::move(name), std::move(help),
+                             [engine, field] { return static_cast<double>(engine->stats().*field); });
+  };
+  engine_gauge("scd_kv_pages_used", "KV pages in use.", &PrefillEngine::Stats::pages_used);
+  engine_gauge("scd_kv_pages_total", "KV pages of the pool.", &PrefillEngine::Stats::pages_total);
+  engine_gauge("scd_prefill_queue_length", "Prefills that have not begun.",
+               &PrefillEngine::Stats::num_queued);
+  if (parts->store != nullptr) {
+    context.metrics.AddGauge(
+        "scd_code_store_bytes", "Bytes of codes that the store holds.",
+        [store = parts->store.get()] { return static_cast<double>(store->size_bytes()); });
+  }
+
+  parts->service = std::make_unique<PrefillService>(
+      PrefillServiceParts{.bundles = *bundles_,
+                          .engine = *parts->engine,
+                          .store = parts->store.get(),
+                          .block_tokens = config_.code_store.block_tokens,
+                          .max_prompt_tokens = longest,
+                          .queue_frames = config_.stream.queue_frames,
+                          .info = MakeInfo(*model_, *bundles_, *backend_, longest),
+                          .model_digest = model_->digest,
+                          .vocab_size = model_->config.vocab_size,
+                          .log = context.log,
+                          .metrics = parts->metrics,
+                          .requests = context.requests});
+  parts_ = std::move(parts);
+  return std::vector<NamedService>{{"scd.v1.Producer", parts_->service.get()}};
+}
+
+std::string ProducerDaemon::Summary() const {
+  const auto bundle_name = [](std::string* out, const std::unique_ptr<Bundle>& bundle) {
+    absl::StrAppend(out, bundle->folder(), " (", bundle->digest().ToShortHex(), ")");
+  };
+  return absl::StrCat("model ", model_->description, " (", model_->digest.ToShortHex(), "), bundles ",
+                      absl::StrJoin(bundles_->bundles(), ", ", bundle_name), ", backend ",
+                      backend_->Describe());
+}
+
+void ProducerDaemon::CancelRequests() {
+  parts_->service->CancelRequests();
+}
+
+void ProducerDaemon::Stop() {
+  parts_.reset();
+}
+
+}  // namespace scd
