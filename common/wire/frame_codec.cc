@@ -37,6 +37,29 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
   }
 }
 
+absl::StatusOr<DType> DTypeOfCodec(v1::Codec codec) {
+  switch (codec) {
+    case v1::CODEC_BF16:
+      return DType::kBF16;
+    case v1::CODEC_F32:
+      return DType::kF32;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("codec: ", static_cast<int>(codec), " is none that this program knows"));
+  }
+}
+
+v1::Codec CodecOfDType(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return v1::CODEC_BF16;
+    case DType::kF32:
+      return v1::CODEC_F32;
+    default:
+      return v1::CODEC_UNSPECIFIED;
+  }
+}
+
 absl::Status InRange(absl::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is outside [", min, ", ", max, "]"));

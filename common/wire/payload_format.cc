@@ -7,29 +7,6 @@
 
 namespace scd {
 
-absl::StatusOr<DType> DTypeOfCodec(v1::Codec codec) {
-  switch (codec) {
-    case v1::CODEC_BF16:
-      return DType::kBF16;
-    case v1::CODEC_F32:
-      return DType::kF32;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("codec: ", static_cast<int>(codec), " is none that this program knows"));
-  }
-}
-
-v1::Codec CodecOfDType(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return v1::CODEC_BF16;
-    case DType::kF32:
-      return v1::CODEC_F32;
-    default:
-      return v1::CODEC_UNSPECIFIED;
-  }
-}
-
 absl::Status CheckPayload(DType dtype, std::int64_t num_tokens, std::int64_t rank,
                           absl::string_view payload) {
   const auto elements = static_cast<std::uint64_t>(num_tokens) * static_cast<std::uint64_t>(rank);
