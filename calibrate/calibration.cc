@@ -1,0 +1,322 @@
+#include "calibrate/calibration.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "calibrate/bundle_tensors.h"
+#include "calibrate/corpus_stage.h"
+#include "calibrate/held_out_evaluator.h"
+#include "calibrate/model_pair.h"
+#include "calibrate/patch_choice.h"
+#include "calibrate/patch_stage.h"
+#include "calibrate/reuse_stage.h"
+#include "calibrate/stage_clock.h"
+#include "calibrate/trace_stage.h"
+#include "common/bundle/bundle.h"
+#include "common/bundle/bundle_writer.h"
+#include "common/server/command_line.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Layers whose attention inputs are kept: every layer that may become a candidate.
+std::vector<std::int64_t> HiddenLayers(const PatchConfig& config, std::int64_t num_layers) {
+  std::vector<std::int64_t> layers;
+  if (config.candidates) {
+    layers = *config.candidates;
+    std::sort(layers.begin(), layers.end());
+  } else if (!(config.layers && config.layers->empty()) && (config.layers || config.count != 0)) {
+    layers.resize(static_cast<std::size_t>(num_layers));
+    std::iota(layers.begin(), layers.end(), std::int64_t{0});
+  }
+  return layers;
+}
+
+// The nearest folder of `path` that is there can be written to.
+absl::Status CheckWritable(const char* field, const std::string& path) {
+  fs::path folder = fs::absolute(path).lexically_normal();
+  std::error_code ignored;
+  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  if (fs::is_directory(folder, ignored) && access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(field, ": ", path, ": cannot write in ", folder.string()));
+}
+
+// One run, from opened models on.
+class Calibration {
+ public:
+  Calibration(const CalibrateConfig& config, const ModelPair& pair, const RunContext& context)
+      : config_(config), pair_(pair), context_(context) {}
+
+  absl::StatusOr<Digest> Run();
+
+ private:
+  absl::Status MakeTraces();
+  absl::Status FitReuse();
+  absl::Status FitPatch();
+  absl::Status Choose();
+  absl::Status MeasureQuality();
+  absl::StatusOr<std::unique_ptr<HeldOutEvaluator>> MakeEvaluator(std::int64_t max_prefixes);
+  // Writes what is fitted so far and opens it as a daemon would.
+  absl::StatusOr<std::unique_ptr<Bundle>> WriteDraft();
+  absl::Status FillManifest();
+
+  const CalibrateConfig& config_;
+  const ModelPair& pair_;
+  const RunContext& context_;
+  LoadedPair loaded_;
+  std::unique_ptr<Corpus> corpus_;
+  std::unique_ptr<WorkerPool> workers_;
+  Traces traces_;
+  std::vector<LayerReuse> reuse_;
+  std::vector<std::int64_t> candidates_;
+  std::vector<LayerPatch> patch_;
+  PatchChoice choice_;
+  BundleManifest manifest_;
+  HeldOutQuality quality_;
+  Digest trace_inputs_;
+};
+
+absl::Status Calibration::MakeTraces() {
+  StageClock clock(context_.log, "traces");
+  const ModelConfig& model = pair_.consumer.config;
+  const TraceShape shape{.num_layers = model.num_layers,
+                         .d_kv = model.d_kv(),
+                         .hidden = model.hidden_size,
+                         .hidden_layers = HiddenLayers(config_.patch, model.num_layers),
+                         .hidden_dtype = config_.trace.scratch_dtype};
+  const TraceOptions options{.native_head = config_.native_head,
+                             .hold_out_every = config_.corpus.hold_out_every,
+                             .pass_tokens = config_.trace.pass_tokens,
+                             .checkpoint_prefixes = config_.trace.checkpoint_prefixes};
+  // How products are computed changes the numbers a little: rows of one run are all computed alike.
+  trace_inputs_ = DigestBuilder("scd.calibrate.inputs.v1")
+                      .AddDigest(pair_.digest())
+                      .AddDigest(corpus_->digest())
+                      .AddString(loaded_.backend->Describe())
+                      .AddInt(options.native_head)
+                      .AddInt(options.hold_out_every)
+                      .AddInt(static_cast<std::int64_t>(shape.hidden_dtype))
+                      .Finish();
+  SCD_ASSIGN_OR_RETURN(traces_, RunTraceStage(context_, *loaded_.producer, *loaded_.consumer, shape,
+                                              corpus_->prefixes(), options, trace_inputs_, *workers_));
+  loaded_.producer.reset();
+  context_.log.Info(absl::StrCat("traces: ", traces_.num_forward_passes, " forward passes, ",
+                                 traces_.store->NumRows(false), " rows to fit on, ",
+                                 traces_.store->NumRows(true), " held out"));
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::FitReuse() {
+  StageClock clock(context_.log, "reuse fits");
+  const ReuseOptions options{.ridge_lambda = config_.ridge_lambda,
+                             .max_rank_k = config_.ranks.max_k,
+                             .max_rank_v = config_.ranks.max_v,
+                             .rank_k = config_.ranks.k,
+                             .rank_v = config_.ranks.v};
+  SCD_ASSIGN_OR_RETURN(reuse_, RunReuseStage(context_, traces_, options, *workers_));
+  double k = 0, v = 0;
+  for (const LayerReuse& layer : reuse_) {
+    k += layer.error_k / static_cast<double>(reuse_.size());
+    v += layer.error_v / static_cast<double>(reuse_.size());
+  }
+  context_.log.Info(
+      absl::StrFormat("held-out error of K at rank %d: %.4f, of V at rank %d: %.4f (mean over layers)",
+                      config_.ranks.k, k, config_.ranks.v, v));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<HeldOutEvaluator>> Calibration::MakeEvaluator(std::int64_t max_prefixes) {
+  return HeldOutEvaluator::Create(*loaded_.consumer, *traces_.store, corpus_->prefixes(),
+                                  {.native_head = config_.native_head,
+                                   .native_tail = config_.native_tail,
+                                   .scored_tokens = config_.measure.scored_tokens,
+                                   .max_prefixes = max_prefixes},
+                                  context_.stop);
+}
+
+absl::Status Calibration::FitPatch() {
+  const std::int64_t num_layers = pair_.consumer.config.num_layers;
+  {
+    StageClock clock(context_.log, "candidate layers");
+    std::unique_ptr<HeldOutEvaluator> evaluator;
+    if (NeedsSensitivity(config_.patch, num_layers)) {
+      SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+      SCD_ASSIGN_OR_RETURN(evaluator, MakeEvaluator(config_.measure.sweep_prefixes));
+      SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
+    }
+    SCD_ASSIGN_OR_RETURN(candidates_, ChooseCandidates(context_, config_.patch, num_layers, evaluator.get()));
+  }
+  StageClock clock(context_.log, "aligners");
+  const PatchOptions options{
+      .ridge_lambda = config_.ridge_lambda, .ranks = config_.ranks.h, .training = config_.aligner};
+  SCD_ASSIGN_OR_RETURN(patch_, RunPatchStage(context_, *traces_.store, candidates_, options, trace_inputs_,
+                                             config_.backend.num_threads));
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::Choose() {
+  if (candidates_.empty()) return absl::OkStatus();
+  StageClock clock(context_.log, "choice of Patch layers");
+  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+  SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.sweep_prefixes));
+  SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
+  SCD_ASSIGN_OR_RETURN(choice_, ChoosePatchLayers(context_, config_.patch, candidates_, *evaluator));
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::MeasureQuality() {
+  StageClock clock(context_.log, "held-out quality");
+  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+  SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.quality_prefixes));
+  SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
+  SCD_ASSIGN_OR_RETURN(const HeldOutScore reuse, evaluator->ScoreWith({}, StateSource::kReuse));
+  SCD_ASSIGN_OR_RETURN(const HeldOutScore scd, evaluator->ScoreWith(choice_.layers, StateSource::kPatch));
+  quality_ = {.kl_reuse = reuse.kl,
+              .kl_scd = scd.kl,
+              .ppl_native = evaluator->oracle_ppl(),
+              .ppl_reuse = reuse.ppl,
+              .ppl_scd = scd.ppl};
+  context_.log.Info(absl::StrFormat(
+      "held-out quality on %d prefixes: KL %.4f with Reuse alone, %.4f with Patch layers [%s]; "
+      "PPL %.2f native, %.2f Reuse, %.2f with Patch",
+      evaluator->num_prefixes(), reuse.kl, scd.kl, absl::StrJoin(choice_.layers, " "), quality_.ppl_native,
+      reuse.ppl, scd.ppl));
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::FillManifest() {
+  const ModelConfig& model = pair_.consumer.config;
+  const auto side = [](const Model& m) {
+    return BundleModel{
+        .description = m.description, .digest = m.digest, .tokenizer_digest = m.tokenizer->digest()};
+  };
+  BundleManifest& m = manifest_;
+  m = BundleManifest();
+  m.created_by = absl::StrCat("scd-calibrate ", kScdVersion);
+  m.producer = side(pair_.producer);
+  m.consumer = side(pair_.consumer);
+  m.architecture = std::string(ArchitectureName(model.architecture));
+  m.num_layers = model.num_layers;
+  m.hidden_size = model.hidden_size;
+  m.num_kv_heads = model.num_kv_heads;
+  m.head_dim = model.head_dim;
+  m.default_rank_k = config_.ranks.k;
+  m.max_rank_k = config_.ranks.max_k;
+  m.default_rank_v = config_.ranks.v;
+  m.max_rank_v = config_.ranks.max_v;
+  if (!patch_.empty()) {
+    m.default_rank_h = config_.ranks.default_h;
+    m.ranks_h = config_.ranks.h;
+    m.candidate_layers = candidates_;
+    m.mlp_width = config_.aligner.mlp_width;
+  }
+  m.default_patch_layers = choice_.layers;
+  m.native_head = config_.native_head;
+  m.native_tail = config_.native_tail;
+  m.untranslatable_ids = pair_.untranslatable_ids;
+  for (const LayerReuse& layer : reuse_)
+    m.layer_errors.push_back({.k = layer.error_k, .v = layer.error_v, .h = 0});
+  for (const LayerPatch& layer : patch_) {
+    for (const AlignerNetwork& network : layer.ranks) {
+      if (network.rank == m.default_rank_h)
+        m.layer_errors[static_cast<std::size_t>(layer.layer)].h = network.error;
+    }
+  }
+  m.patch_choice = choice_.steps;
+  const auto& prefixes = corpus_->prefixes();
+  m.calibration.corpus = corpus_->description();
+  m.calibration.num_prefixes = static_cast<std::int64_t>(prefixes.size());
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    m.calibration.num_tokens += static_cast<std::int64_t>(prefixes[i].size());
+    m.calibration.num_held_out_prefixes +=
+        IsHeldOut(static_cast<std::int64_t>(i), m.calibration.num_prefixes, config_.corpus.hold_out_every)
+            ? 1
+            : 0;
+  }
+  m.calibration.ridge_lambda = config_.ridge_lambda;
+  m.calibration.native_head = config_.native_head;
+  m.quality = quality_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Bundle>> Calibration::WriteDraft() {
+  SCD_RETURN_IF_ERROR(FillManifest());
+  const std::string folder = context_.work.File("draft");
+  SCD_RETURN_IF_ERROR(WriteBundle(folder, manifest_, BundleTensorsOf(reuse_, patch_)).status());
+  return Bundle::Open(folder);
+}
+
+absl::StatusOr<Digest> Calibration::Run() {
+  StageClock clock(context_.log, "calibration");
+  SCD_ASSIGN_OR_RETURN(workers_,
+                       WorkerPool::Create(config_.backend.num_threads, 2 * pair_.consumer.config.num_layers));
+  {
+    StageClock load_clock(context_.log, "loading");
+    SCD_ASSIGN_OR_RETURN(loaded_, LoadPair(pair_, config_.backend, MaxPrefixTokens(config_, pair_)));
+  }
+  context_.log.Info(absl::StrCat("backend: ", loaded_.backend->Describe()));
+  {
+    StageClock corpus_clock(context_.log, "corpus");
+    SCD_ASSIGN_OR_RETURN(Corpus corpus, RunCorpusStage(context_, config_, pair_, loaded_));
+    corpus_ = std::make_unique<Corpus>(std::move(corpus));
+  }
+  context_.log.Info(absl::StrCat("corpus: ", corpus_->description()));
+  SCD_RETURN_IF_ERROR(MakeTraces());
+  SCD_RETURN_IF_ERROR(FitReuse());
+  SCD_RETURN_IF_ERROR(FitPatch());
+  SCD_RETURN_IF_ERROR(Choose());
+  SCD_RETURN_IF_ERROR(MeasureQuality());
+
+  SCD_RETURN_IF_ERROR(FillManifest());
+  SCD_ASSIGN_OR_RETURN(const Digest digest,
+                       WriteBundle(config_.output, manifest_, BundleTensorsOf(reuse_, patch_)));
+  SCD_ASSIGN_OR_RETURN(const auto bundle, Bundle::Open(config_.output));
+  SCD_RETURN_IF_ERROR(bundle->CheckProducer(pair_.producer.digest, pair_.producer.tokenizer->digest()));
+  SCD_RETURN_IF_ERROR(bundle->CheckConsumer(pair_.consumer.digest, pair_.consumer.tokenizer->digest()));
+  if (bundle->digest() != digest) {
+    return absl::DataLossError(absl::StrCat(config_.output, ": changed while it was written"));
+  }
+  return digest;
+}
+
+}  // namespace
+
+absl::Status CheckCalibration(CalibrateConfig config) {
+  SCD_ASSIGN_OR_RETURN(const ModelPair pair, OpenModelPair(config));
+  SCD_RETURN_IF_ERROR(ResolveForModel(pair.consumer.config, &config));
+  Corpus corpus = MakeCorpus(config, pair);
+  for (const CorpusSource& source : config.corpus.sources)
+    SCD_RETURN_IF_ERROR(AddFileSource(source, &corpus));
+  SCD_RETURN_IF_ERROR(CheckWritable("output", config.output));
+  return CheckWritable("work_dir", config.work_dir);
+}
+
+absl::StatusOr<Digest> RunCalibration(CalibrateConfig config, Log& log, const ProgressStyle& progress,
+                                      std::stop_token stop) {
+  SCD_RETURN_IF_ERROR(CheckWritable("output", config.output));
+  SCD_ASSIGN_OR_RETURN(const ModelPair pair, OpenModelPair(config));
+  SCD_RETURN_IF_ERROR(ResolveForModel(pair.consumer.config, &config));
+  log.Info(absl::StrCat("producer: ", pair.producer.description));
+  log.Info(absl::StrCat("consumer: ", pair.consumer.description));
+  SCD_ASSIGN_OR_RETURN(const auto work, WorkFolder::Open(config.work_dir));
+  const RunContext context{.log = log, .work = *work, .stop = std::move(stop), .progress = progress};
+  SCD_ASSIGN_OR_RETURN(const Digest digest, Calibration(config, pair, context).Run());
+  log.Info(absl::StrCat(config.output, ": bundle ", digest.ToHex()));
+  if (!config.keep_work) work->Clear();
+  return digest;
+}
+
+}  // namespace scd

@@ -1,0 +1,204 @@
+#include "calibrate/config.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+namespace {
+
+constexpr IntRange kRank = {.min = 1, .max = 65536, .unit = "columns"};
+constexpr IntRange kRankOrAll = {.min = 0, .max = 65536, .unit = "columns"};
+constexpr IntRange kLayer = {.min = 0, .max = 1023, .unit = "layer"};
+constexpr IntRange kTokens = {.min = 1, .max = 1 << 20, .unit = "tokens"};
+constexpr IntRange kNative = {.min = 0, .max = 65536, .unit = "tokens"};
+constexpr IntRange kPrefixes = {.min = 1, .max = 1 << 20, .unit = "prefixes"};
+constexpr IntRange kPrefixesOrAll = {.min = 0, .max = 1 << 20, .unit = "prefixes"};
+constexpr char kDefaultSeeds[] = "configs/seed_prompts.txt";
+
+void ReadModel(YamlSection root, std::string_view key, ModelSource* model) {
+  YamlSection section = root.Section(key);
+  section.RequiredString("path", &model->path);
+  section.String("adapter", &model->adapter);
+  section.String("config", &model->config);
+}
+
+void ReadSelfSample(YamlSection item, CorpusSource* source) {
+  source->kind = CorpusSourceKind::kSelfSample;
+  source->path = kDefaultSeeds;
+  source->limit = 100;
+  std::int64_t seed = 1;
+  YamlSection section = item.Section("self_sample");
+  section.String("seeds", &source->path);
+  section.Int("num_prefixes", &source->limit, kPrefixes);
+  section.Int("tokens", &source->num_tokens, kTokens);
+  section.Real("min_temperature", &source->min_temperature, {.min = 0.05, .max = 10.0});
+  section.Real("max_temperature", &source->max_temperature, {.min = 0.05, .max = 10.0});
+  section.Int("seed", &seed, {.min = 0});
+  source->seed = static_cast<std::uint64_t>(seed);
+  if (source->max_temperature < source->min_temperature) {
+    section.Fail("max_temperature", "is under min_temperature");
+  }
+}
+
+void ReadFileSource(YamlSection item, CorpusSourceKind kind, std::string_view key, CorpusSource* source) {
+  source->kind = kind;
+  item.RequiredString(key, &source->path);
+  item.Int("limit", &source->limit, kPrefixesOrAll);
+  item.Bool("special_tokens", &source->special_tokens);
+}
+
+void ReadCorpus(YamlSection root, CorpusConfig* config) {
+  YamlSection corpus = root.Section("corpus");
+  for (YamlSection item : corpus.Sections("sources", {.min = 1, .max = 256})) {
+    CorpusSource source;
+    const int kinds = int{item.Has("jsonl")} + int{item.Has("text")} + int{item.Has("self_sample")};
+    if (item.Has("text") && kinds == 1) {
+      ReadFileSource(item, CorpusSourceKind::kText, "text", &source);
+    } else if (item.Has("self_sample") && kinds == 1) {
+      ReadSelfSample(item, &source);
+    } else {
+      ReadFileSource(item, CorpusSourceKind::kJsonl, "jsonl", &source);
+      if (kinds > 1) item.Fail("jsonl", "a source is one of jsonl, text and self_sample");
+    }
+    config->sources.push_back(std::move(source));
+  }
+  if (!corpus.Has("sources")) {
+    config->sources.push_back({.kind = CorpusSourceKind::kSelfSample, .path = kDefaultSeeds, .limit = 100});
+  }
+  corpus.Int("max_prefixes", &config->max_prefixes, kPrefixes);
+  corpus.Int("max_prefix_tokens", &config->max_prefix_tokens, kTokens);
+  corpus.Int("hold_out_every", &config->hold_out_every, {.min = 2, .max = 1000, .unit = "prefixes"});
+}
+
+void ReadRanks(YamlSection root, RankConfig* ranks) {
+  YamlSection section = root.Section("ranks");
+  section.Int("k", &ranks->k, kRank);
+  section.Int("v", &ranks->v, kRank);
+  section.Ints("h", &ranks->h, kRank, {.min = 1, .max = 16});
+  section.Int("default_h", &ranks->default_h, kRankOrAll);
+  section.Int("max_k", &ranks->max_k, kRankOrAll);
+  section.Int("max_v", &ranks->max_v, kRankOrAll);
+  std::sort(ranks->h.begin(), ranks->h.end());
+  if (std::adjacent_find(ranks->h.begin(), ranks->h.end()) != ranks->h.end())
+    section.Fail("h", "a rank stands twice");
+  const auto known = [ranks](std::int64_t rank) {
+    return std::find(ranks->h.begin(), ranks->h.end(), rank) != ranks->h.end();
+  };
+  if (ranks->default_h != 0 && !known(ranks->default_h)) section.Fail("default_h", "is none of ranks.h");
+  if (ranks->max_k != 0 && ranks->max_k < ranks->k) section.Fail("max_k", "is under ranks.k");
+  if (ranks->max_v != 0 && ranks->max_v < ranks->v) section.Fail("max_v", "is under ranks.v");
+}
+
+void ReadPatch(YamlSection root, PatchConfig* patch) {
+  constexpr ListSize kLayers = {.min = 0, .max = 1024};
+  YamlSection section = root.Section("patch");
+  section.IntsOrWord("layers", "auto", &patch->layers, kLayer, kLayers);
+  if (section.IsWord("count", "auto")) {
+    patch->count.reset();
+  } else {
+    section.Int("count", &patch->count, {.min = 0, .max = 1024, .unit = "layers"});
+  }
+  if (section.IsWord("candidates", "all")) {
+    patch->num_candidates = 0;
+  } else {
+    section.IntsOrWord("candidates", "auto", &patch->candidates, kLayer, kLayers);
+    section.Int("num_candidates", &patch->num_candidates, {.min = 1, .max = 1024, .unit = "layers"});
+  }
+  YamlSection cost = section.Section("cost");
+  cost.Real("reuse", &patch->reuse_cost, {.min = 1e-9, .max = 1e9});
+  cost.Real("per_layer", &patch->layer_cost, {.min = 1e-9, .max = 1e9});
+
+  const auto twice = [](const std::vector<std::int64_t>& layers) {
+    return std::set<std::int64_t>(layers.begin(), layers.end()).size() != layers.size();
+  };
+  if (patch->layers && twice(*patch->layers)) section.Fail("layers", "a layer stands twice");
+  if (!patch->candidates) return;
+  if (twice(*patch->candidates)) section.Fail("candidates", "a layer stands twice");
+  for (const std::int64_t layer : patch->layers.value_or(std::vector<std::int64_t>())) {
+    if (std::find(patch->candidates->begin(), patch->candidates->end(), layer) == patch->candidates->end()) {
+      section.Fail("layers", absl::StrCat("layer ", layer, " is none of patch.candidates"));
+    }
+  }
+}
+
+void ReadAligner(YamlSection root, AlignerTraining* aligner) {
+  YamlSection section = root.Section("aligner");
+  std::int64_t seed = 1;
+  section.Int("mlp_width", &aligner->mlp_width, {.min = 1, .max = 1 << 18, .unit = "units"});
+  section.Int("max_epochs", &aligner->max_epochs, {.min = 0, .max = 10000, .unit = "epochs"});
+  section.Int("batch_rows", &aligner->batch_rows, {.min = 1, .max = 1 << 16, .unit = "rows"});
+  section.Real("learning_rate", &aligner->learning_rate, {.min = 1e-9, .max = 1.0});
+  section.Real("weight_decay", &aligner->weight_decay, {.min = 0.0, .max = 10.0});
+  section.Int("patience", &aligner->patience, {.min = 1, .max = 10000, .unit = "epochs"});
+  section.Int("seed", &seed, {.min = 0});
+  aligner->seed = static_cast<std::uint64_t>(seed);
+}
+
+absl::Status CheckLayers(std::string_view field, const std::optional<std::vector<std::int64_t>>& layers,
+                         std::int64_t num_layers) {
+  for (const std::int64_t layer : layers.value_or(std::vector<std::int64_t>())) {
+    if (layer < num_layers) continue;
+    return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": layer ", layer,
+                                                   ": the models have layers 0 to ", num_layers - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRank(std::string_view field, std::int64_t rank, std::int64_t largest) {
+  if (rank <= largest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(field), ": ", rank, " is over these models' width, ", largest));
+}
+
+}  // namespace
+
+void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
+  ReadModel(root, "producer", &config->producer);
+  ReadModel(root, "consumer", &config->consumer);
+  root.RequiredString("output", &config->output);
+  root.RequiredString("work_dir", &config->work_dir);
+  root.Bool("keep_work", &config->keep_work);
+  root.String("device", &config->backend.device);
+  root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
+  root.Choice("math", &config->backend.math,
+              {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});
+  ReadCorpus(root, &config->corpus);
+  ReadRanks(root, &config->ranks);
+  root.Real("ridge_lambda", &config->ridge_lambda, {.min = 0.0, .max = 1e6});
+  root.Int("native_head", &config->native_head, kNative);
+  root.Int("native_tail", &config->native_tail, kNative);
+  ReadPatch(root, &config->patch);
+  ReadAligner(root, &config->aligner);
+
+  YamlSection measure = root.Section("measure");
+  measure.Int("sweep_prefixes", &config->measure.sweep_prefixes, kPrefixes);
+  measure.Int("quality_prefixes", &config->measure.quality_prefixes, kPrefixes);
+  measure.Int("scored_tokens", &config->measure.scored_tokens, kTokens);
+
+  YamlSection trace = root.Section("trace");
+  trace.Int("pass_tokens", &config->trace.pass_tokens, {.min = 1, .max = 1 << 16, .unit = "tokens"});
+  trace.Int("checkpoint_prefixes", &config->trace.checkpoint_prefixes, kPrefixes);
+  trace.Choice("scratch_dtype", &config->trace.scratch_dtype, {{"f16", DType::kF16}, {"f32", DType::kF32}});
+}
+
+absl::Status ResolveForModel(const ModelConfig& model, CalibrateConfig* config) {
+  RankConfig& ranks = config->ranks;
+  const std::int64_t d_kv = model.d_kv();
+  SCD_RETURN_IF_ERROR(CheckRank("ranks.k", ranks.k, d_kv));
+  SCD_RETURN_IF_ERROR(CheckRank("ranks.v", ranks.v, d_kv));
+  SCD_RETURN_IF_ERROR(CheckRank("ranks.max_k", ranks.max_k, d_kv));
+  SCD_RETURN_IF_ERROR(CheckRank("ranks.max_v", ranks.max_v, d_kv));
+  SCD_RETURN_IF_ERROR(CheckRank("ranks.h", ranks.h.back(), model.hidden_size));
+  if (ranks.max_k == 0) ranks.max_k = d_kv;
+  if (ranks.max_v == 0) ranks.max_v = d_kv;
+  if (ranks.default_h == 0) ranks.default_h = ranks.h.back();
+  SCD_RETURN_IF_ERROR(CheckLayers("patch.layers", config->patch.layers, model.num_layers));
+  return CheckLayers("patch.candidates", config->patch.candidates, model.num_layers);
+}
+
+}  // namespace scd

@@ -1,0 +1,48 @@
+#include "calibrate/model_pair.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/model/tokenizer.h"
+#include "kernels/backend_factory.h"
+#include "kernels/status_macros.h"
+
+namespace scd {
+
+std::int64_t ModelPair::vocab_size() const {
+  return std::min(producer.config.vocab_size, consumer.config.vocab_size);
+}
+
+Digest ModelPair::digest() const {
+  return DigestBuilder("scd.calibrate.pair.v1")
+      .AddDigest(producer.digest)
+      .AddDigest(producer.tokenizer->digest())
+      .AddDigest(consumer.digest)
+      .AddDigest(consumer.tokenizer->digest())
+      .Finish();
+}
+
+absl::StatusOr<ModelPair> OpenModelPair(const CalibrateConfig& config) {
+  ModelPair pair;
+  SCD_ASSIGN_OR_RETURN(pair.producer, OpenModel(config.producer));
+  SCD_ASSIGN_OR_RETURN(pair.consumer, OpenModel(config.consumer));
+  SCD_RETURN_IF_ERROR(pair.producer.config.CheckTranslatable(pair.consumer.config));
+  SCD_ASSIGN_OR_RETURN(pair.untranslatable_ids,
+                       UntranslatableIds(*pair.producer.tokenizer, *pair.consumer.tokenizer));
+  return pair;
+}
+
+absl::StatusOr<LoadedPair> LoadPair(const ModelPair& pair, const BackendOptions& options,
+                                    std::int64_t max_positions) {
+  LoadedPair loaded;
+  SCD_ASSIGN_OR_RETURN(loaded.backend, CreateBackend(options));
+  const auto load = [&](const Model& model) {
+    const std::int64_t positions = std::min(max_positions, model.config.max_positions);
+    return Transformer::Create(model.config, *model.weights, *loaded.backend, {.max_positions = positions});
+  };
+  SCD_ASSIGN_OR_RETURN(loaded.producer, load(pair.producer));
+  SCD_ASSIGN_OR_RETURN(loaded.consumer, load(pair.consumer));
+  return loaded;
+}
+
+}  // namespace scd
