@@ -1,54 +1,91 @@
 #include "common/model/spm_processor.h"
 
-#include <sentencepiece_processor.h>
+#include <dlfcn.h>
 
-#include <exception>
 #include <utility>
 
+#include "common/model/spm_module.h"
+
 namespace scd {
+namespace {
+
+constexpr char kModuleFile[] = "libscd_sentencepiece.so";
+
+// Address sanitizer refuses modules that are bound deeply; a program built with it must not link Protocol
+// Buffers and load a tokenizer.model at once.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kOpenFlags = RTLD_NOW | RTLD_LOCAL;
+#else
+constexpr int kOpenFlags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+#endif
+
+struct Module {
+  const ScdSpmModule* functions = nullptr;
+  std::string error;
+};
+
+Module OpenModule() {
+  // Looked for where the program lies (its RUNPATH is $ORIGIN), then where the system keeps libraries. Never
+  // closed: processors may live as long as the process.
+  void* const handle = dlopen(kModuleFile, kOpenFlags);
+  if (handle == nullptr) return {nullptr, dlerror()};
+  const auto function = reinterpret_cast<ScdSpmModuleFunction>(dlsym(handle, "scd_spm_module"));
+  if (function == nullptr) return {nullptr, std::string(kModuleFile) + " is another library"};
+  return {function(), ""};
+}
+
+const Module& TheModule() {
+  static const Module module = OpenModule();
+  return module;
+}
+
+void TakeText(void* target, const char* text, std::size_t size) {
+  static_cast<std::string*>(target)->assign(text, size);
+}
+
+void TakeIds(void* target, const std::int32_t* ids, std::size_t count) {
+  auto* out = static_cast<std::vector<std::int32_t>*>(target);
+  out->insert(out->end(), ids, ids + count);
+}
+
+}  // namespace
 
 struct SpmProcessor::Impl {
-  sentencepiece::SentencePieceProcessor processor;
+  explicit Impl(void* loaded) : processor(loaded) {}
+  ~Impl() { TheModule().functions->free(processor); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void* const processor;
 };
 
 SpmProcessor::SpmProcessor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SpmProcessor::~SpmProcessor() = default;
 
 std::unique_ptr<SpmProcessor> SpmProcessor::Load(std::string_view serialized, std::string* error) {
-  auto impl = std::make_unique<Impl>();
-  try {
-    const auto status = impl->processor.LoadFromSerializedProto(serialized);
-    if (status.ok()) return std::unique_ptr<SpmProcessor>(new SpmProcessor(std::move(impl)));
-    *error = status.ToString();
-  } catch (const std::exception& exception) {
-    *error = exception.what();
+  const Module& module = TheModule();
+  if (module.functions == nullptr) {
+    *error = module.error;
+    return nullptr;
   }
-  return nullptr;
+  void* const processor = module.functions->load(serialized.data(), serialized.size(), TakeText, error);
+  if (processor == nullptr) return nullptr;
+  return std::unique_ptr<SpmProcessor>(new SpmProcessor(std::make_unique<Impl>(processor)));
 }
 
 bool SpmProcessor::Encode(std::string_view text, std::vector<std::int32_t>* ids, std::string* error) const {
-  try {
-    std::vector<int> pieces;
-    const auto status = impl_->processor.Encode(text, &pieces);
-    if (status.ok()) {
-      ids->insert(ids->end(), pieces.begin(), pieces.end());
-      return true;
-    }
-    *error = status.ToString();
-  } catch (const std::exception& exception) {
-    *error = exception.what();
-  }
-  return false;
+  return TheModule().functions->encode(impl_->processor, text.data(), text.size(), TakeIds, ids, TakeText,
+                                       error) == 0;
 }
 
 std::int32_t SpmProcessor::num_pieces() const {
-  return impl_->processor.GetPieceSize();
+  return TheModule().functions->num_pieces(impl_->processor);
 }
 std::int32_t SpmProcessor::bos_id() const {
-  return impl_->processor.bos_id();
+  return TheModule().functions->bos_id(impl_->processor);
 }
 std::int32_t SpmProcessor::eos_id() const {
-  return impl_->processor.eos_id();
+  return TheModule().functions->eos_id(impl_->processor);
 }
 
 }  // namespace scd
