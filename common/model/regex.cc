@@ -30,7 +30,6 @@ constexpr std::string_view kSpaces =
 constexpr std::string_view kNotSpaces =
     R"(\x{0}-\x{8}\x{E}-\x{1F}\x{21}-\x{84}\x{86}-\x{9F}\x{A1}-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027})"
     R"(\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
-constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
 
 // Rewrites a pattern for PCRE2, or says why it cannot be.
 class Translator {
@@ -68,6 +67,7 @@ class Translator {
       Copy(1);  // PCRE2 reports it
       return absl::OkStatus();
     }
+    class_is_empty_ = false;
     const char c = pattern_[at_ + 1];
     constexpr std::string_view kSame = "dDpPtnrfvaex";
     switch (c) {
@@ -75,11 +75,6 @@ class Translator {
         return Replace(in_class_ ? std::string(kSpaces) : absl::StrCat("[", ToAbsl(kSpaces), "]"));
       case 'S':
         return Replace(in_class_ ? std::string(kNotSpaces) : absl::StrCat("[^", ToAbsl(kSpaces), "]"));
-      case 'w':
-        return Replace(in_class_ ? std::string(kWord) : absl::StrCat("[", ToAbsl(kWord), "]"));
-      case 'W':
-        if (in_class_) return Refuse("\\W inside a class");
-        return Replace(absl::StrCat("[^", ToAbsl(kWord), "]"));
       default:
         break;
     }
@@ -90,6 +85,10 @@ class Translator {
     // \v is white space down the page in PCRE2 and the vertical tab in Oniguruma.
     if (c == 'v') return Replace(in_class_ ? "\\x{B}" : "[\\x{B}]");
     Copy(2);
+    if ((c == 'p' || c == 'P' || c == 'x') && Follows("{")) {
+      const std::size_t close = pattern_.find('}', at_);
+      Copy(close == std::string_view::npos ? pattern_.size() - at_ : close + 1 - at_);
+    }
     return absl::OkStatus();
   }
 

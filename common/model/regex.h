@@ -1,8 +1,8 @@
 // Regular expressions of tokenizer files, which are written for Oniguruma, run by PCRE2 with the same
 // meaning.
 //
-// Where the two differ the pattern is rewritten (\s is Unicode's White_Space, \w Oniguruma's word characters,
-// ^ and $ match at lines) or refused by name. Backtracking is bounded; a text that needs more of it is
+// Where the two differ the pattern is rewritten (\s is Unicode's White_Space, ^ and $ match at lines) or
+// refused by name. Backtracking is bounded; a text that needs more of it is
 // refused.
 #ifndef SCD_COMMON_MODEL_REGEX_H_
 #define SCD_COMMON_MODEL_REGEX_H_
