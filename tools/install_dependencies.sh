@@ -11,8 +11,8 @@ packages=(
   # serving: gRPC, Protocol Buffers, Abseil, logs, YAML, command lines, metrics
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev
   libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev
-  # numerics
-  libdnnl-dev libeigen3-dev libhwy-dev
+  # numerics (oneDNN's CMake package asks for OpenCL, which its Debian build can use)
+  libdnnl-dev ocl-icd-opencl-dev opencl-clhpp-headers libeigen3-dev libhwy-dev
   # models: JSON, digests, tokenizers
   nlohmann-json3-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
   # tests and benchmarks
