@@ -2,11 +2,11 @@
 #ifndef SCD_KERNELS_CPU_FIRST_ERROR_H_
 #define SCD_KERNELS_CPU_FIRST_ERROR_H_
 
+#include <mutex>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 
 namespace scd::cpu {
 
@@ -14,17 +14,17 @@ class FirstError {
  public:
   void Update(absl::Status status) {
     if (status.ok()) return;
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     status_.Update(std::move(status));
   }
 
   absl::Status status() const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     return status_;
   }
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 

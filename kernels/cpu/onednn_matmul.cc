@@ -72,7 +72,7 @@ dnnl::matmul::primitive_desc OneDnnMatMul::Describe(std::int64_t rows, std::int6
 }
 
 dnnl::matmul OneDnnMatMul::FindOrMake(const PrimitiveKey& key, Memory::desc* scratchpad) const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   auto found = made_.find(key);
   if (found == made_.end()) {
     if (made_.size() >= kMaxPrimitives) made_.clear();

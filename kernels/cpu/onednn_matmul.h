@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "dnnl.hpp"
 
 namespace scd::cpu {
@@ -51,7 +51,7 @@ class OneDnnMatMul {
   const std::int64_t depth_;
   const dnnl::engine engine_;
   dnnl::memory weights_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   mutable std::map<PrimitiveKey, Made> made_ ABSL_GUARDED_BY(mutex_);
 };
 

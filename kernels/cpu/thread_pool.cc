@@ -22,7 +22,7 @@ struct ThreadPool::Job {
   const absl::FunctionRef<void(std::int64_t)> task;
   std::atomic<std::int64_t> next{0};
   int attached_workers = 0;  // guarded by the pool's mutex
-  absl::CondVar detached;
+  std::condition_variable detached;
 };
 
 ThreadPool::ThreadPool(int num_threads) {
@@ -31,10 +31,10 @@ ThreadPool::ThreadPool(int num_threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
-    work_or_stop_.SignalAll();
   }
+  work_or_stop_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -45,29 +45,29 @@ void ThreadPool::ParallelFor(std::int64_t count, absl::FunctionRef<void(std::int
     return;
   }
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     jobs_.push_back(&job);
-    const auto wanted = std::min<std::int64_t>(count - 1, static_cast<std::int64_t>(workers_.size()));
-    for (std::int64_t i = 0; i < wanted; ++i) work_or_stop_.Signal();
   }
+  const auto wanted = std::min<std::int64_t>(count - 1, static_cast<std::int64_t>(workers_.size()));
+  for (std::int64_t i = 0; i < wanted; ++i) work_or_stop_.notify_one();
   job.Run();
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Retire(&job);
-  while (job.attached_workers > 0) job.detached.Wait(&mutex_);
+  job.detached.wait(lock, [&job] { return job.attached_workers == 0; });
 }
 
 void ThreadPool::Work() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    while (jobs_.empty() && !stop_) work_or_stop_.Wait(&mutex_);
+    work_or_stop_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
     Job* job = jobs_.front();
     ++job->attached_workers;
-    mutex_.Unlock();
+    lock.unlock();
     job->Run();
-    mutex_.Lock();
+    lock.lock();
     Retire(job);
-    if (--job->attached_workers == 0) job->detached.Signal();
+    if (--job->attached_workers == 0) job->detached.notify_one();
   }
 }
 

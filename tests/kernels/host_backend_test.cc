@@ -1,9 +1,9 @@
 // Memory, streams, events and the factory, on every backend of the host.
 #include <cstdint>
 #include <cstring>
+#include <latch>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "tests/kernels/backend_rig.h"
 
@@ -48,13 +48,13 @@ TEST_P(HostBackendTest, AnEventCarriesWritesToAnotherThread) {
   ASSERT_TRUE(other_stream.ok());
   const RigTensor x = rig_.Put({1, 4}, {1.0f, 2.0f, 3.0f, 4.0f});
   const RigTensor copy = rig_.Make({1, 4});
-  absl::Notification recorded;
+  std::latch recorded(1);
   std::thread writer([&] {
     ExpectOk(rig_.backend().Copy(rig_.stream(), copy.view, x.view));
     ExpectOk(rig_.backend().Record(**event, rig_.stream()));
-    recorded.Notify();
+    recorded.count_down();
   });
-  recorded.WaitForNotification();
+  recorded.wait();
   ExpectOk(rig_.backend().Wait(**other_stream, **event));
   const RigTensor second = rig_.Make({1, 4});
   ExpectOk(rig_.backend().Copy(**other_stream, second.view, copy.view));

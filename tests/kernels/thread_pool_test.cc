@@ -1,13 +1,13 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <atomic>
+#include <barrier>
+#include <latch>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/barrier.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 
 namespace scd::cpu {
@@ -28,13 +28,13 @@ TEST(ThreadPoolTest, RunsEachTaskOnce) {
 TEST(ThreadPoolTest, AllThreadsTakePart) {
   constexpr int kThreads = 4;
   ThreadPool pool(kThreads);
-  absl::Mutex mutex;
+  std::mutex mutex;
   std::set<std::thread::id> seen;
   // No task returns before all have started, so each needs a thread of its own.
-  auto* barrier = new absl::Barrier(kThreads);
+  std::barrier barrier(kThreads);
   pool.ParallelFor(kThreads, [&](std::int64_t) {
-    if (barrier->Block()) delete barrier;
-    absl::MutexLock lock(&mutex);
+    barrier.arrive_and_wait();
+    const std::lock_guard<std::mutex> lock(mutex);
     seen.insert(std::this_thread::get_id());
   });
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(kThreads));
@@ -62,20 +62,19 @@ TEST(ThreadPoolTest, SeveralCallersAtOnce) {
 
 TEST(ThreadPoolTest, ACallerDoesNotWaitForAnothersLongTask) {
   ThreadPool pool(2);
-  absl::Notification started, finish;
-  std::atomic<int> running{0};
+  std::latch started(2), finish(1);
   // Holds the first caller and the only worker.
   std::thread long_caller([&] {
     pool.ParallelFor(2, [&](std::int64_t) {
-      if (++running == 2) started.Notify();
-      finish.WaitForNotification();
+      started.count_down();
+      finish.wait();
     });
   });
-  started.WaitForNotification();
+  started.wait();
   int runs = 0;
   pool.ParallelFor(10, [&](std::int64_t) { ++runs; });
   EXPECT_EQ(runs, 10);
-  finish.Notify();
+  finish.count_down();
   long_caller.join();
 }
 
