@@ -1,0 +1,207 @@
+#include "client/options.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+namespace scd {
+namespace {
+
+constexpr char kExitCodes[] =
+    "Exit codes: 0 done (health: serving), 1 the request failed or was interrupted, 2 wrong usage, 3 no "
+    "connection.\n"
+    "Answers go to standard output, statistics and errors to standard error.";
+
+// Values that CLI11 writes, and what is made of them afterwards.
+struct Raw {
+  Options options;
+  double connect_timeout_ms = 5000;
+  double deadline_ms = 0;
+  std::vector<std::int64_t> patch_layers;
+  bool no_patch = false;
+};
+
+void AddConnection(CLI::App* app, Raw* raw, const char* what) {
+  app->add_option("--address,-a", raw->options.address, std::string("Address of the ") + what + ", host:port")
+      ->capture_default_str();
+  app->add_option("--connect-timeout-ms", raw->connect_timeout_ms, "Time allowed for the connection, in ms")
+      ->check(CLI::Range(1.0, 3600e3))
+      ->capture_default_str();
+  app->add_option("--deadline-ms", raw->deadline_ms, "Time allowed for the whole request, in ms; 0: none")
+      ->check(CLI::Range(0.0, 86400e3))
+      ->capture_default_str();
+  app->add_flag("--json", raw->options.json, "One JSON document instead of text");
+}
+
+void AddPrompt(CLI::App* app, Raw* raw) {
+  PromptOptions& prompt = raw->options.prompt;
+  auto* group = app->add_option_group("Prompt", "Exactly one of");
+  group->add_option("--prompt,-p", prompt.text, "The prompt as text");
+  group->add_option("--prompt-file", prompt.file, "A UTF-8 file with the prompt, whole; - is standard input");
+  group->add_option("--ids", prompt.ids, "The prompt as token ids: 1,2,3")->delimiter(',');
+  group
+      ->add_option("--chat", prompt.chat,
+                   "A chat message as role=content (system, user, assistant); repeat for each message")
+      ->expected(1)
+      ->take_all();
+  group->require_option(1);
+  app->add_flag("--special", prompt.allow_special_tokens,
+                "Text that spells a special token is that token (else it is plain text)");
+}
+
+void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
+  TransferOptions& transfer = raw->options.transfer;
+  auto* group = app->add_option_group("Transfer", "What is not given is the server's choice");
+  if (with_mode) {
+    group->add_option("--mode", transfer.mode, "scd: codes from the producer; local: native prefill")
+        ->check(CLI::IsMember({"scd", "local"}));
+    group
+        ->add_option("--policy", transfer.policy,
+                     "Without the producer: require an error, prefer native prefill, or off (always native)")
+        ->check(CLI::IsMember({"require", "prefer", "off"}));
+    group->add_flag("--fresh", transfer.fresh, "No stored codes: the producer prefills everything again");
+  }
+  group->add_option("--transfer-timeout-ms", transfer.timeout_ms, "Time allowed for the transfer, in ms");
+  group->add_option("--rank-k", transfer.rank_k, "Numbers sent for one token's K in a Reuse layer");
+  group->add_option("--rank-v", transfer.rank_v, "Numbers sent for one token's V in a Reuse layer");
+  group->add_option("--rank-h", transfer.rank_h, "Numbers sent for one token in a Patch layer");
+  auto* layers = group->add_option("--patch-layers", raw->patch_layers, "The Patch layers: 3,17,18")
+                     ->delimiter(',')
+                     ->check(CLI::Range(0, 65535));
+  group->add_flag("--no-patch", raw->no_patch, "No Patch layer")->excludes(layers);
+  group->add_option("--native-head", transfer.native_head,
+                    "First positions that the consumer computes itself");
+  group->add_option("--native-tail", transfer.native_tail, "Positions before the last token, likewise");
+}
+
+void AddRequest(CLI::App* app, Raw* raw) {
+  app->add_option("--request-id", raw->options.request_id, "A name for the logs of both daemons");
+  app->add_flag("--quiet,-q", raw->options.quiet, "No statistics");
+}
+
+void AddGenerate(CLI::App* app, Raw* raw) {
+  Options& options = raw->options;
+  AddConnection(app, raw, "consumer");
+  AddPrompt(app, raw);
+  app->add_option("--max-tokens,-n", options.max_tokens, "At most so many tokens; 0: the server's default");
+  auto* group = app->add_option_group("Sampling");
+  group->add_option("--temperature", options.sampling.temperature, "0: greedy")
+      ->check(CLI::Range(0.0f, 100.0f));
+  group->add_option("--top-k", options.sampling.top_k, "Among so many best tokens; 0: all");
+  group->add_option("--top-p", options.sampling.top_p, "Among tokens that hold this probability")
+      ->check(CLI::Range(0.0f, 1.0f));
+  group->add_option("--min-p", options.sampling.min_p, "At least this share of the best token's probability")
+      ->check(CLI::Range(0.0f, 1.0f));
+  group->add_option("--repetition-penalty", options.sampling.repetition_penalty, "Over 1: repeats less")
+      ->check(CLI::PositiveNumber);
+  group->add_option("--seed", options.sampling.seed, "Of the random numbers");
+  app->add_option("--stop", options.stop, "A text that ends the answer and is not part of it; repeatable")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--stop-ids", options.stop_token_ids, "Token ids that end the answer: 1,2")->delimiter(',');
+  app->add_flag("--ignore-eos", options.ignore_eos, "The model's end tokens do not end the answer");
+  app->add_option("--logprobs", options.top_logprobs, "With --json: so many alternatives for each token")
+      ->check(CLI::Range(0, 20));
+  AddTransfer(app, raw, /*with_mode=*/true);
+  AddRequest(app, raw);
+}
+
+void AddScore(CLI::App* app, Raw* raw) {
+  Options& options = raw->options;
+  AddConnection(app, raw, "consumer");
+  AddPrompt(app, raw);
+  auto* group = app->add_option_group("Continuation", "Exactly one of");
+  group->add_option("--continuation,-c", options.continuation, "The text that is scored after the prompt");
+  group->add_option("--continuation-ids", options.continuation_ids, "Or its token ids: 1,2,3")
+      ->delimiter(',');
+  group->require_option(1);
+  app->add_flag("--compare", options.compare_with_native,
+                "Also KL and total variation against native prefill");
+  app->add_flag("--positions", options.positions, "A line for each position");
+  AddTransfer(app, raw, /*with_mode=*/true);
+  AddRequest(app, raw);
+}
+
+void AddCompare(CLI::App* app, Raw* raw) {
+  Options& options = raw->options;
+  AddConnection(app, raw, "consumer");
+  auto* group = app->add_option_group("Prompts", "Exactly one of");
+  group->add_option("--prompt,-p", options.prompt.text, "One prompt");
+  group->add_option("--prompts-file", options.prompts_file,
+                    "A UTF-8 file of prompts between lines of \"---\"");
+  group->require_option(1);
+  app->add_flag("--special", options.prompt.allow_special_tokens,
+                "Text that spells a special token is that token");
+  app->add_option("--max-tokens,-n", options.max_tokens, "At most so many tokens; 0: the server's default");
+  AddTransfer(app, raw, /*with_mode=*/false);
+  AddRequest(app, raw);
+}
+
+void AddInfo(CLI::App* app, Raw* raw) {
+  AddConnection(app, raw, "consumer");
+  app->add_option("--producer-address", raw->options.producer_address, "Address of the producer, host:port")
+      ->capture_default_str();
+  app->add_option("--role", raw->options.role, "Which of the two is asked")
+      ->check(CLI::IsMember({"both", "consumer", "producer"}))
+      ->capture_default_str();
+}
+
+void AddHealth(CLI::App* app, Raw* raw) {
+  AddConnection(app, raw, "daemon");
+  app->add_option("--service", raw->options.service, "The gRPC service asked about; empty: the whole server");
+}
+
+void Finish(Raw* raw) {
+  Options& options = raw->options;
+  options.connect_timeout = absl::Milliseconds(raw->connect_timeout_ms);
+  if (raw->deadline_ms > 0) options.deadline = absl::Milliseconds(raw->deadline_ms);
+  if (raw->no_patch) options.transfer.patch_layers.emplace();
+  if (!raw->patch_layers.empty()) {
+    options.transfer.patch_layers.emplace(raw->patch_layers.begin(), raw->patch_layers.end());
+  }
+}
+
+}  // namespace
+
+ParsedCommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
+  Raw raw;
+  CLI::App app("Client of SCD's daemons: answers of the expert model, through the base model's codes.",
+               "scd-client");
+  app.footer(kExitCodes);
+  app.require_subcommand(1);
+  const struct {
+    const char* name;
+    const char* help;
+    Command command;
+    void (*add)(CLI::App*, Raw*);
+  } commands[] = {
+      {"generate", "Writes the answer to a prompt as it is made", Command::kGenerate, AddGenerate},
+      {"score", "Log-probabilities of a given continuation", Command::kScore, AddScore},
+      {"compare", "The expert's own answer beside the one through the codes, with bytes and times",
+       Command::kCompare, AddCompare},
+      {"info", "What both daemons serve", Command::kInfo, AddInfo},
+      {"health", "Whether a daemon serves (grpc.health.v1), for containers", Command::kHealth, AddHealth},
+  };
+  try {
+    for (const auto& command : commands) {
+      CLI::App* sub = app.add_subcommand(command.name, command.help);
+      sub->footer(kExitCodes);
+      command.add(sub, &raw);
+      sub->callback([&raw, kind = command.command] { raw.options.command = kind; });
+    }
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const bool help = app.exit(error, out, err) == 0;
+    return {std::nullopt, out.str() + err.str(), help ? ExitCode::kOk : ExitCode::kUsage};
+  } catch (const CLI::Error& error) {
+    return {std::nullopt, std::string(error.what()) + "\n", ExitCode::kUsage};
+  }
+  Finish(&raw);
+  return {std::move(raw.options), "", ExitCode::kOk};
+}
+
+}  // namespace scd
