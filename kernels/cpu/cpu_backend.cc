@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensor
   SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
   if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias);
   if (products_ == Products::kOneDnnBf16) {
-    auto packed = cpu::PackOneDnnBf16Weight(weight, bias, pool_.num_threads());
+    auto packed = cpu::PackOneDnnWeight(weight, bias, DType::kBF16, pool_.num_threads());
     // The library may lack a kernel for a shape; the emulation has one for each.
     if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
   }

@@ -49,10 +49,12 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBf16Weight(const ConstTensorView& weight,
                                                           const ConstTensorView& bias);
 
-// For a CPU with bf16 instructions: oneDNN's own layout and kernels. num_slices: how many parts the columns
-// are cut into, for as many threads.
-absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnBf16Weight(const ConstTensorView& weight,
-                                                                const ConstTensorView& bias, int num_slices);
+// In oneDNN's own layout, multiplied by its kernels: dtype kBF16 for a CPU with bf16 instructions,
+// UNIMPLEMENTED on another; or kF32. num_slices: how many parts the columns are cut into, for as many
+// threads.
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnWeight(const ConstTensorView& weight,
+                                                            const ConstTensorView& bias, DType dtype,
+                                                            int num_slices);
 
 }  // namespace scd::cpu
 

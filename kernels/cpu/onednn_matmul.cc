@@ -31,16 +31,18 @@ bool OneDnnHasBf16() {
   return (has & wanted) == wanted;
 }
 
-absl::StatusOr<std::unique_ptr<OneDnnMatMul>> OneDnnMatMul::Create(const std::uint16_t* values,
+absl::StatusOr<std::unique_ptr<OneDnnMatMul>> OneDnnMatMul::Create(const void* values, DType dtype,
                                                                    std::int64_t columns, std::int64_t depth) {
   const SingleOpenMpThread single_thread;
   try {
-    auto product = absl::WrapUnique(new OneDnnMatMul(columns, depth));
+    auto product = absl::WrapUnique(new OneDnnMatMul(dtype, columns, depth));
     // The library's weights are [depth, columns].
-    const Memory::desc plain({depth, columns}, Memory::data_type::bf16, Memory::format_tag::ba);
-    const Memory::desc any({depth, columns}, Memory::data_type::bf16, Memory::format_tag::any);
+    const Memory::desc plain({depth, columns}, product->dtype_, Memory::format_tag::ba);
+    const Memory::desc any({depth, columns}, product->dtype_, Memory::format_tag::any);
     const auto chosen = product->Describe(kPackingRows, columns, false, any);
-    Memory source(plain, product->engine_, const_cast<std::uint16_t*>(values));
+    // Throws here, and not in the middle of serving, where few rows cannot be multiplied with that layout.
+    product->Describe(1, columns, true, chosen.weights_desc());
+    Memory source(plain, product->engine_, const_cast<void*>(values));
     product->weights_ = Memory(chosen.weights_desc(), product->engine_);
     dnnl::stream stream(product->engine_);
     dnnl::reorder(source, product->weights_).execute(stream, source, product->weights_);
@@ -55,7 +57,7 @@ absl::StatusOr<std::unique_ptr<OneDnnMatMul>> OneDnnMatMul::Create(const std::ui
 
 dnnl::matmul::primitive_desc OneDnnMatMul::Describe(std::int64_t rows, std::int64_t out_stride,
                                                     bool accumulate, const Memory::desc& weights) const {
-  const Memory::desc src({rows, depth_}, Memory::data_type::bf16, Memory::format_tag::ab);
+  const Memory::desc src({rows, depth_}, dtype_, Memory::format_tag::ab);
   const Memory::desc dst({rows, columns_}, Memory::data_type::f32, Memory::dims{out_stride, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -84,16 +86,16 @@ dnnl::matmul OneDnnMatMul::FindOrMake(const PrimitiveKey& key, Memory::desc* scr
   return found->second.primitive;
 }
 
-absl::Status OneDnnMatMul::Multiply(const std::uint16_t* x, std::int64_t rows, float* out,
-                                    std::int64_t out_stride, bool accumulate) const {
+absl::Status OneDnnMatMul::Multiply(const void* x, std::int64_t rows, float* out, std::int64_t out_stride,
+                                    bool accumulate) const {
   const SingleOpenMpThread single_thread;
   try {
     Memory::desc scratchpad;
     const dnnl::matmul product = FindOrMake({rows, out_stride, accumulate}, &scratchpad);
-    const Memory::desc src({rows, depth_}, Memory::data_type::bf16, Memory::format_tag::ab);
+    const Memory::desc src({rows, depth_}, dtype_, Memory::format_tag::ab);
     const Memory::desc dst({rows, columns_}, Memory::data_type::f32, Memory::dims{out_stride, 1});
     dnnl::stream stream(engine_);
-    product.execute(stream, {{DNNL_ARG_SRC, Memory(src, engine_, const_cast<std::uint16_t*>(x))},
+    product.execute(stream, {{DNNL_ARG_SRC, Memory(src, engine_, const_cast<void*>(x))},
                              {DNNL_ARG_WEIGHTS, weights_},
                              {DNNL_ARG_DST, Memory(dst, engine_, out)},
                              {DNNL_ARG_SCRATCHPAD, Memory(scratchpad, engine_)}});

@@ -1,4 +1,4 @@
-// Weights in bf16 on a CPU that multiplies bf16: oneDNN does the products, slice by slice of the columns.
+// Weights in the layout that oneDNN chooses: it does the products, slice by slice of the columns.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -34,20 +34,20 @@ std::vector<Range> RowBlocks(std::int64_t rows) {
   return blocks;
 }
 
-class OneDnnBf16Weight final : public CpuWeight {
+class OneDnnWeight final : public CpuWeight {
  public:
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const ConstTensorView& weight,
-                                                           const ConstTensorView& bias, int num_slices) {
-    auto packed = std::unique_ptr<OneDnnBf16Weight>(new OneDnnBf16Weight(weight, num_slices));
+                                                           const ConstTensorView& bias, DType dtype,
+                                                           int num_slices) {
+    auto packed = std::unique_ptr<OneDnnWeight>(new OneDnnWeight(weight, dtype, num_slices));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
     for (std::int64_t i = 0; i < packed->columns_.num_pieces(); ++i) {
       const Range range = packed->columns_[i];
       const Shape shape = {range.end - range.begin, weight.dim(1)};
-      auto values = hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(shape.num_elements()));
+      auto values = packed->AllocateElements(shape.num_elements());
       if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
-      ConvertRows(weight.rows(range.begin, shape[0]), TensorView(values.get(), DType::kBF16, shape), 0,
-                  shape[0]);
-      SCD_ASSIGN_OR_RETURN(auto slice, OneDnnMatMul::Create(values.get(), shape[0], shape[1]));
+      ConvertRows(weight.rows(range.begin, shape[0]), TensorView(values.get(), dtype, shape), 0, shape[0]);
+      SCD_ASSIGN_OR_RETURN(auto slice, OneDnnMatMul::Create(values.get(), dtype, shape[0], shape[1]));
       packed->slices_.push_back(std::move(slice));
     }
     return packed;
@@ -56,12 +56,12 @@ class OneDnnBf16Weight final : public CpuWeight {
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);
-    auto rounded = hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(rows * in_features()));
-    if (rounded == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
-    const TensorView rounded_x(rounded.get(), DType::kBF16, x.shape());
+    const auto elements = AllocateElements(rows * in_features());
+    if (elements == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
+    const TensorView converted_x(elements.get(), dtype_, x.shape());
     const Partition row_parts(rows, pool.num_threads(), kRowBlock);
     pool.ParallelFor(row_parts.num_pieces(), [&](std::int64_t i) {
-      ConvertRows(x, rounded_x, row_parts[i].begin, row_parts[i].end);
+      ConvertRows(x, converted_x, row_parts[i].begin, row_parts[i].end);
     });
 
     const std::vector<Range> blocks = RowBlocks(rows);
@@ -73,25 +73,34 @@ class OneDnnBf16Weight final : public CpuWeight {
       const std::int64_t count = block.end - block.begin;
       ApplyBias(out.rows(block.begin, count), columns.begin, columns.end, accumulate);
       error.Update(slices_[static_cast<std::size_t>(i / num_blocks)]->Multiply(
-          rounded_x.row<std::uint16_t>(block.begin), count, out.row<float>(block.begin) + columns.begin,
+          converted_x.rows(block.begin, count).data(), count, out.row<float>(block.begin) + columns.begin,
           std::max(out.stride(0), out.dim(1)), accumulate || bias() != nullptr));
     });
     return error.status();
   }
 
  private:
-  OneDnnBf16Weight(const ConstTensorView& weight, int num_slices)
-      : CpuWeight(weight.dim(0), weight.dim(1)), columns_(weight.dim(0), num_slices, kSliceGranule) {}
+  OneDnnWeight(const ConstTensorView& weight, DType dtype, int num_slices)
+      : CpuWeight(weight.dim(0), weight.dim(1)),
+        dtype_(dtype),
+        columns_(weight.dim(0), num_slices, kSliceGranule) {}
 
+  // Memory for `count` elements of dtype_; nullptr where there is none.
+  hwy::AlignedFreeUniquePtr<std::byte[]> AllocateElements(std::int64_t count) const {
+    return hwy::AllocateAligned<std::byte>(static_cast<std::size_t>(count) * DTypeBytes(dtype_));
+  }
+
+  const DType dtype_;
   const Partition columns_;
   std::vector<std::unique_ptr<OneDnnMatMul>> slices_;  // one for each piece of columns_
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnBf16Weight(const ConstTensorView& weight,
-                                                                const ConstTensorView& bias, int num_slices) {
-  return OneDnnBf16Weight::Create(weight, bias, num_slices);
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnWeight(const ConstTensorView& weight,
+                                                            const ConstTensorView& bias, DType dtype,
+                                                            int num_slices) {
+  return OneDnnWeight::Create(weight, bias, dtype, num_slices);
 }
 
 }  // namespace scd::cpu
