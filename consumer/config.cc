@@ -41,6 +41,9 @@ void ReadPlan(YamlSection root, ConsumerConfig& config) {
                   {.min = 0, .max = 4095, .unit = "layer"});
   plan.Int("native_head", &config.plan.native_head, kNative);
   plan.Int("native_tail", &config.plan.native_tail, kNative);
+  DType codec = DType::kBF16;
+  plan.Choice("codec", &codec, {{"bf16", DType::kBF16}, {"f32", DType::kF32}});
+  config.plan.code_dtype = codec;
 }
 
 void ReadEngine(YamlSection root, ConsumerConfig& config) {

@@ -9,10 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "common/cache/paged_kv_cache.h"
 #include "consumer/active_request.h"
+#include "consumer/engine_checks.h"
 #include "consumer/engine_inbox.h"
 #include "consumer/scheduler.h"
 #include "kernels/status_macros.h"
@@ -22,32 +21,6 @@ namespace {
 
 // Bounds the memory that logits of a Score request take; its rows come in blocks of that size.
 constexpr std::int64_t kScoreLogitsBytes = std::int64_t{16} << 20;
-constexpr std::int64_t kMaxRowsOption = std::int64_t{1} << 16;
-
-absl::Status CheckOption(absl::string_view name, std::int64_t value, std::int64_t max) {
-  if (value >= 1 && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("engine: ", name, " is ", value, ", expected 1 to ", max));
-}
-
-absl::Status CheckOptions(const EngineOptions& options) {
-  constexpr std::int64_t kAny = std::int64_t{1} << 31;
-  SCD_RETURN_IF_ERROR(CheckOption("num_pages", options.num_pages, kAny));
-  SCD_RETURN_IF_ERROR(CheckOption("page_tokens", options.page_tokens, kAny));
-  SCD_RETURN_IF_ERROR(CheckOption("max_batch_sequences", options.max_batch_sequences, kMaxRowsOption));
-  SCD_RETURN_IF_ERROR(CheckOption("prefill_chunk_tokens", options.prefill_chunk_tokens, kMaxRowsOption));
-  return CheckOption("max_queued_requests", options.max_queued_requests, kAny);
-}
-
-absl::Status CheckIds(absl::string_view field, const std::vector<std::int32_t>& ids,
-                      std::int64_t vocab_size) {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocab_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, "[", i, "] is ", ids[i], ", the vocabulary has ", vocab_size));
-    }
-  }
-  return absl::OkStatus();
-}
 
 class EngineImpl;
 
@@ -99,8 +72,6 @@ class EngineImpl final : public Engine {
   void Service();
 
  private:
-  absl::Status CheckRequest(const EngineRequest& request) const;
-
   void Run();
   void Admit();
   bool HasWork() const;
@@ -139,43 +110,10 @@ absl::Status BetweenLayers::OnLayer(const LayerView& /*view*/) {
   return absl::OkStatus();
 }
 
-absl::Status EngineImpl::CheckRequest(const EngineRequest& request) const {
-  const std::int64_t vocab_size = transformer_.config().vocab_size;
-  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
-  if (prompt == 0) return absl::InvalidArgumentError("prompt is empty");
-  SCD_RETURN_IF_ERROR(CheckIds("prompt", request.prompt, vocab_size));
-  if (request.staged_begin < 0 || request.staged_begin > request.staged_end ||
-      request.staged_end > prompt - 1) {
-    return absl::InvalidArgumentError(absl::StrCat("staged positions [", request.staged_begin, ", ",
-                                                   request.staged_end, ") do not lie before the last of ",
-                                                   prompt, " prompt tokens"));
-  }
-  if (request.score) {
-    SCD_RETURN_IF_ERROR(CheckIds("continuation", request.continuation, vocab_size));
-  } else {
-    if (request.max_tokens < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("max_tokens is ", request.max_tokens, ", expected at least 1"));
-    }
-    SCD_RETURN_IF_ERROR(request.sampling.Validate());
-  }
-  const auto more =
-      request.score ? static_cast<std::int64_t>(request.continuation.size()) : request.max_tokens;
-  const std::int64_t limit =
-      std::min(transformer_.max_positions(), cache_->num_pages() * options_.page_tokens);
-  if (prompt > limit || more > limit - prompt) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(prompt, " prompt tokens and ", more, " more, the limit is ", limit,
-                     " (positions of the model: ", transformer_.max_positions(),
-                     ", of the KV cache: ", cache_->num_pages() * options_.page_tokens, ")"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Engine::RequestId> EngineImpl::Submit(EngineRequest request,
                                                      std::shared_ptr<EngineObserver> observer) {
   if (observer == nullptr) return absl::InvalidArgumentError("engine: a request needs an observer");
-  SCD_RETURN_IF_ERROR(CheckRequest(request));
+  SCD_RETURN_IF_ERROR(CheckEngineRequest(request, transformer_, cache_->num_pages() * options_.page_tokens));
   const RequestId id = ++last_id_;
   SCD_RETURN_IF_ERROR(
       inbox_.Add(std::make_unique<ActiveRequest>(id, std::move(request), std::move(observer))));
@@ -341,7 +279,7 @@ void EngineImpl::Finish(RequestId id, const absl::Status& status, FinishReason r
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transformer,
                                                        const EngineOptions& options) {
-  SCD_RETURN_IF_ERROR(CheckOptions(options));
+  SCD_RETURN_IF_ERROR(CheckEngineOptions(options));
   const ModelConfig& config = transformer.config();
   const KvLayout layout{config.num_layers, config.num_kv_heads, config.head_dim, options.page_tokens};
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,

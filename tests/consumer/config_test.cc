@@ -30,6 +30,7 @@ TEST(ConsumerConfigTest, DefaultsWithTheLeast) {
   EXPECT_EQ(config->mode, "scd");
   EXPECT_EQ(config->max_uncoded_tokens, 128);
   EXPECT_FALSE(config->plan.patch_layers.has_value());
+  EXPECT_EQ(config->plan.code_dtype, DType::kBF16);
 }
 
 TEST(ConsumerConfigTest, EveryFieldIsRead) {
@@ -42,7 +43,7 @@ bundle: b
 producer: {address: "h:1", connect_timeout_ms: 10, transfer_timeout_ms: 20, queue_frames: 30}
 policy: require
 mode: local
-plan: {rank_k: 1, rank_v: 2, rank_h: 3, patch_layers: [4, 5], native_head: 6, native_tail: 7}
+plan: {rank_k: 1, rank_v: 2, rank_h: 3, patch_layers: [4, 5], native_head: 6, native_tail: 7, codec: f32}
 max_uncoded_tokens: 8
 max_cached_plans: 9
 kv_cache: {pages: 10, page_tokens: 11}
@@ -67,6 +68,7 @@ limits: {default_max_tokens: 15, max_tokens: 16, max_prompt_tokens: 17, max_unse
   EXPECT_EQ(config->plan.patch_layers, (std::vector<std::int64_t>{4, 5}));
   EXPECT_EQ(config->plan.native_head, 6);
   EXPECT_EQ(config->plan.native_tail, 7);
+  EXPECT_EQ(config->plan.code_dtype, DType::kF32);
   EXPECT_EQ(config->max_uncoded_tokens, 8);
   EXPECT_EQ(config->max_cached_plans, 9);
   EXPECT_EQ(config->kv_cache.pages, 10);

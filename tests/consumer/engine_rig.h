@@ -78,6 +78,48 @@ struct EngineRig {
 
 std::vector<std::int32_t> SomePrompt(std::int32_t count, std::int32_t salt);
 
+// An engine test on a backend.
+class EngineTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  using Id = Engine::RequestId;
+
+  static std::shared_ptr<RecordingObserver> NewObserver() { return std::make_shared<RecordingObserver>(); }
+
+  Id Submit(Engine& engine, EngineRequest request, const std::shared_ptr<RecordingObserver>& observer) {
+    const auto id = engine.Submit(std::move(request), observer);
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.value_or(0);
+  }
+
+  // Runs it to its end and returns its tokens.
+  std::vector<std::int32_t> Generate(Engine& engine, EngineRequest request) {
+    const auto observer = NewObserver();
+    Submit(engine, std::move(request), observer);
+    observer->WaitDone();
+    EXPECT_TRUE(observer->status().ok()) << observer->status();
+    return observer->tokens();
+  }
+
+  static void ExpectIdle(const Engine& engine) {
+    const Engine::Stats stats = engine.stats();
+    EXPECT_EQ(stats.pages_used, 0);
+    EXPECT_EQ(stats.requests_queued, 0);
+    EXPECT_EQ(stats.requests_running, 0);
+  }
+
+  static void ExpectRows(const std::vector<std::vector<float>>& actual,
+                         const std::vector<std::vector<float>>& expected, std::size_t first) {
+    ASSERT_EQ(actual.size(), expected.size() - first);
+    for (std::size_t r = 0; r < actual.size(); ++r) {
+      for (std::size_t i = 0; i < actual[r].size(); ++i) {
+        ASSERT_NEAR(actual[r][i], expected[first + r][i], 2e-5) << "row " << r << ", logit " << i;
+      }
+    }
+  }
+
+  EngineRig rig_ = EngineRig::Make(GetParam());
+};
+
 inline EngineRequest GenerateRequest(std::vector<std::int32_t> prompt, std::int64_t max_tokens) {
   EngineRequest request;
   request.prompt = std::move(prompt);

@@ -18,54 +18,13 @@ namespace scd {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::EngineRig;
+using testing::EngineTest;
 using testing::GenerateRequest;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::RecordingObserver;
 using testing::SomePrompt;
 using testing::StagedRequest;
-
-class EngineTest : public ::testing::TestWithParam<std::string> {
- protected:
-  using Id = Engine::RequestId;
-
-  static std::shared_ptr<RecordingObserver> NewObserver() { return std::make_shared<RecordingObserver>(); }
-
-  Id Submit(Engine& engine, EngineRequest request, const std::shared_ptr<RecordingObserver>& observer) {
-    const auto id = engine.Submit(std::move(request), observer);
-    EXPECT_TRUE(id.ok()) << id.status();
-    return id.value_or(0);
-  }
-
-  // Runs it to its end and returns its tokens.
-  std::vector<std::int32_t> Generate(Engine& engine, EngineRequest request) {
-    const auto observer = NewObserver();
-    Submit(engine, std::move(request), observer);
-    observer->WaitDone();
-    EXPECT_TRUE(observer->status().ok()) << observer->status();
-    return observer->tokens();
-  }
-
-  static void ExpectIdle(const Engine& engine) {
-    const Engine::Stats stats = engine.stats();
-    EXPECT_EQ(stats.pages_used, 0);
-    EXPECT_EQ(stats.requests_queued, 0);
-    EXPECT_EQ(stats.requests_running, 0);
-  }
-
-  static void ExpectRows(const std::vector<std::vector<float>>& actual,
-                         const std::vector<std::vector<float>>& expected, std::size_t first) {
-    ASSERT_EQ(actual.size(), expected.size() - first);
-    for (std::size_t r = 0; r < actual.size(); ++r) {
-      for (std::size_t i = 0; i < actual[r].size(); ++i) {
-        ASSERT_NEAR(actual[r][i], expected[first + r][i], 2e-5) << "row " << r << ", logit " << i;
-      }
-    }
-  }
-
-  EngineRig rig_ = EngineRig::Make(GetParam());
-};
 
 TEST_P(EngineTest, GreedyEqualsPlainForwardPasses) {
   const auto engine = rig_.NewEngine({.num_pages = 40, .page_tokens = 8, .prefill_chunk_tokens = 6});
@@ -267,192 +226,6 @@ TEST_P(EngineTest, PagesAreFreeWhenDoneIsHeard) {
   EXPECT_EQ(used, 0);
 }
 
-// Holds the engine's thread inside the first token of a request, so that what comes meanwhile meets a busy
-// engine.
-class BusyEngineTest : public EngineTest {
- protected:
-  void Start(const EngineOptions& options) {
-    engine_ = rig_.NewEngine(options);
-    busy_->token_hook = [this](const SampledToken&) {
-      if (!held_.HasBeenNotified()) {
-        held_.Notify();
-        release_.WaitForNotification();
-      }
-      return true;
-    };
-    busy_id_ = Submit(*engine_, GenerateRequest(busy_prompt_, 10), busy_);
-    held_.WaitForNotification();
-  }
-  void TearDown() override {
-    if (!release_.HasBeenNotified()) release_.Notify();
-  }
-  void ExpectBusyUnharmed() {
-    busy_->WaitDone();
-    EXPECT_TRUE(busy_->status().ok()) << busy_->status();
-    EXPECT_EQ(busy_->tokens(), rig_.Greedy(busy_prompt_, 10));
-  }
-
-  absl::Notification held_;
-  absl::Notification release_;
-  const std::vector<std::int32_t> busy_prompt_ = SomePrompt(14, 7);  // 3 pages of 8 with its output
-  const std::shared_ptr<RecordingObserver> busy_ = NewObserver();
-  Id busy_id_ = 0;
-  std::unique_ptr<Engine> engine_;
-};
-
-TEST_P(BusyEngineTest, QueuedRequestsAreBoundedWaitForPagesAndCanBeCancelled) {
-  Start({.num_pages = 5, .page_tokens = 8, .max_queued_requests = 3});
-  // Needs 4 pages where 2 are free, so the two behind it wait too, though they would fit.
-  const auto large = NewObserver();
-  const auto small = NewObserver();
-  const auto cancelled = NewObserver();
-  Submit(*engine_, GenerateRequest(SomePrompt(20, 1), 10), large);
-  Submit(*engine_, GenerateRequest(SomePrompt(5, 2), 3), small);
-  const Id id = Submit(*engine_, GenerateRequest(SomePrompt(5, 3), 3), cancelled);
-  const auto refused = engine_->Submit(GenerateRequest(SomePrompt(5, 4), 3), NewObserver());
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(engine_->stats().requests_queued, 3);
-  EXPECT_EQ(engine_->stats().requests_running, 1);
-  engine_->Fail(id, absl::DeadlineExceededError("too late"));
-  release_.Notify();
-
-  cancelled->WaitDone();
-  EXPECT_EQ(cancelled->status(), absl::DeadlineExceededError("too late"));
-  EXPECT_FALSE(cancelled->admitted());
-  ExpectBusyUnharmed();
-  large->WaitDone();
-  small->WaitDone();
-  EXPECT_EQ(large->tokens(), rig_.Greedy(SomePrompt(20, 1), 10));
-  EXPECT_EQ(small->tokens(), rig_.Greedy(SomePrompt(5, 2), 3));
-  EXPECT_GT(large->timings().queue_ms, 0.0);
-  ExpectIdle(*engine_);
-}
-
-TEST_P(BusyEngineTest, DecodingStagingAndNativeRequestsCanBeCancelledWithoutHarmToOthers) {
-  Start({.num_pages = 60, .page_tokens = 8, .prefill_chunk_tokens = 3});
-  const auto decoding = NewObserver();
-  decoding->token_hook = [&](const SampledToken&) {
-    if (decoding->tokens().size() == 4) engine_->Fail(busy_id_ + 1, absl::CancelledError("client went away"));
-    return true;
-  };
-  ASSERT_EQ(Submit(*engine_, GenerateRequest(SomePrompt(9, 1), 100), decoding), busy_id_ + 1);
-  const auto staging = NewObserver();
-  staging->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>&) {
-    engine_->Fail(id, absl::UnavailableError("no producer"));
-  };
-  Submit(*engine_, StagedRequest(SomePrompt(30, 2), 5, 1, 4), staging);
-  const auto native = NewObserver();
-  native->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>&) {
-    engine_->Fail(id, absl::OkStatus());  // no reason given
-  };
-  Submit(*engine_, GenerateRequest(SomePrompt(60, 3), 5), native);
-  const auto other = NewObserver();
-  Submit(*engine_, GenerateRequest(SomePrompt(25, 4), 12), other);
-  engine_->Fail(9999, absl::InternalError("nobody"));
-  release_.Notify();
-
-  decoding->WaitDone();
-  EXPECT_EQ(decoding->status(), absl::CancelledError("client went away"));
-  EXPECT_EQ(decoding->tokens().size(), 4u);
-  staging->WaitDone();
-  EXPECT_EQ(staging->status(), absl::UnavailableError("no producer"));
-  native->WaitDone();
-  EXPECT_EQ(native->status().code(), absl::StatusCode::kCancelled);
-  EXPECT_THAT(native->tokens(), IsEmpty());
-  ExpectBusyUnharmed();
-  other->WaitDone();
-  EXPECT_EQ(other->tokens(), rig_.Greedy(SomePrompt(25, 4), 12));
-  ExpectIdle(*engine_);
-  engine_->Fail(busy_id_, absl::InternalError("long gone"));
-  EXPECT_EQ(Generate(*engine_, GenerateRequest(SomePrompt(9, 1), 5)), rig_.Greedy(SomePrompt(9, 1), 5));
-}
-
-TEST_P(BusyEngineTest, AWriterKeepsItsPagesAndTheQueueHearsWhenItLetsGo) {
-  Start({.num_pages = 5, .page_tokens = 8});
-  release_.Notify();
-  ExpectBusyUnharmed();
-  std::shared_ptr<Sequence> share;
-  absl::Notification has_share;
-  const auto staging = NewObserver();
-  staging->admitted_hook = [&](EngineRequestId, std::shared_ptr<Sequence> sequence) {
-    share = std::move(sequence);
-    has_share.Notify();
-  };
-  const Id id = Submit(*engine_, StagedRequest(SomePrompt(30, 2), 5, 0, 4), staging);
-  has_share.WaitForNotification();
-  engine_->Fail(id, absl::CancelledError());
-  staging->WaitDone();
-  EXPECT_EQ(engine_->stats().pages_used, 5);  // somebody may still write into them
-
-  const auto waiting = NewObserver();
-  Submit(*engine_, GenerateRequest(SomePrompt(30, 4), 4), waiting);
-  EXPECT_FALSE(waiting->admitted());
-  share.reset();
-  waiting->WaitDone();
-  EXPECT_EQ(waiting->tokens(), rig_.Greedy(SomePrompt(30, 4), 4));
-  ExpectIdle(*engine_);
-}
-
-TEST_P(BusyEngineTest, ShutdownAnswersEverybodyOnce) {
-  Start({.num_pages = 12, .page_tokens = 8});
-  const auto staging = NewObserver();
-  const auto decoding = NewObserver();
-  const auto queued = NewObserver();
-  absl::Status late = absl::OkStatus();
-  Engine* const engine = engine_.get();
-  staging->done_hook = [&] { late = engine->Submit(GenerateRequest({1}, 1), queued).status(); };
-  Submit(*engine_, StagedRequest(SomePrompt(30, 2), 5, 1, 4), staging);
-  Submit(*engine_, GenerateRequest(SomePrompt(20, 3), 12), decoding);
-  Submit(*engine_, GenerateRequest(SomePrompt(60, 4), 12), queued);
-  std::thread releaser([this] { release_.Notify(); });
-  engine_.reset();
-  releaser.join();
-  for (const auto& observer : {busy_, staging, decoding, queued}) EXPECT_TRUE(observer->done());
-  EXPECT_EQ(staging->status().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(queued->status().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(late.code(), absl::StatusCode::kUnavailable);
-}
-
-TEST_P(EngineTest, WhileAPassRunsOthersAreAdmittedAndCancelledBetweenItsLayers) {
-  // Each admission submits the next request, and the inbox is looked at once before the pass of `native` and
-  // once in each of its three layers: so `second` is admitted in layer 0, where it ends `first`, and `third`
-  // in layer 1, where it ends `native` itself.
-  const auto engine = rig_.NewEngine();
-  const auto native = NewObserver();
-  const auto first = NewObserver();
-  const auto second = NewObserver();
-  const auto third = NewObserver();
-  Id native_id = 0;
-  Id first_id = 0;
-  bool native_was_done = true;
-  native->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>&) {
-    native_id = id;
-    Submit(*engine, StagedRequest(SomePrompt(20, 2), 5, 0, 4), first);
-  };
-  first->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>&) {
-    first_id = id;
-    Submit(*engine, StagedRequest(SomePrompt(20, 3), 5, 0, 4), second);
-  };
-  second->admitted_hook = [&](EngineRequestId, const std::shared_ptr<Sequence>&) {
-    engine->Fail(first_id, absl::AbortedError("first"));
-    Submit(*engine, StagedRequest(SomePrompt(20, 4), 5, 0, 4), third);
-  };
-  first->done_hook = [&] { native_was_done = native->done(); };
-  third->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>&) {
-    engine->Fail(native_id, absl::AbortedError("native"));
-    engine->ComputeNatively(id);
-  };
-  Submit(*engine, GenerateRequest(SomePrompt(30, 1), 5), native);
-  third->WaitDone();
-  native->WaitDone();
-  first->WaitDone();
-  EXPECT_EQ(first->status(), absl::AbortedError("first"));
-  EXPECT_FALSE(native_was_done);
-  EXPECT_EQ(native->status(), absl::AbortedError("native"));
-  EXPECT_EQ(native->timings().num_computed, 0);  // its pass did not come to its end
-  EXPECT_EQ(third->tokens(), rig_.Greedy(SomePrompt(20, 4), 5));
-}
-
 TEST_P(EngineTest, RefusesRequestsThatCannotBeServed) {
   const auto engine =
       rig_.NewEngine({.num_pages = 12, .page_tokens = 8});  // 96 positions, of the model's 512
@@ -509,53 +282,6 @@ TEST_P(EngineTest, RefusesImpossibleOptions) {
             kResourceExhausted);
 }
 
-TEST_P(EngineTest, RandomStormLeavesNothingBehind) {
-  // Submissions, cancellations, staging and giving up from several threads at once.
-  const auto engine = rig_.NewEngine({.num_pages = 20,
-                                      .page_tokens = 8,
-                                      .max_batch_sequences = 3,
-                                      .prefill_chunk_tokens = 7,
-                                      .max_queued_requests = 8});
-  std::vector<std::thread> clients;
-  std::atomic<int> finished{0};
-  std::atomic<int> refused{0};
-  for (int c = 0; c < 4; ++c) {
-    clients.emplace_back([&, c] {
-      std::mt19937 random(static_cast<std::uint32_t>(c));
-      for (int i = 0; i < 25; ++i) {
-        const auto prompt = SomePrompt(static_cast<std::int32_t>(8 + random() % 40), c * 100 + i);
-        const auto observer = NewObserver();
-        EngineRequest request = StagedRequest(prompt, 1 + static_cast<std::int64_t>(random() % 12), 1,
-                                              static_cast<std::int64_t>(random() % 5));
-        const std::uint32_t what = random() % 5;
-        observer->admitted_hook = [&](EngineRequestId id, const std::shared_ptr<Sequence>& sequence) {
-          if (what == 0) rig_.Rebuild(prompt, request.staged_begin, request.staged_end, *sequence);
-          if (what == 0) engine->Staged(id, request.staged_end);
-          if (what == 1) engine->ComputeNatively(id);
-        };
-        const auto id = engine->Submit(request, observer);
-        if (!id.ok()) {
-          EXPECT_EQ(id.status().code(), absl::StatusCode::kResourceExhausted);
-          ++refused;
-          continue;
-        }
-        if (what >= 2) std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
-        if (what >= 2) engine->Fail(*id, absl::CancelledError("storm"));
-        observer->WaitDone();
-        if (what < 2) {
-          EXPECT_TRUE(observer->status().ok()) << observer->status();
-          EXPECT_EQ(static_cast<std::int64_t>(observer->tokens().size()), request.max_tokens);
-        }
-        ++finished;
-      }
-    });
-  }
-  for (std::thread& client : clients) client.join();
-  EXPECT_EQ(finished + refused, 100);
-  EXPECT_GT(finished, 50);
-  ExpectIdle(*engine);
-}
-
 TEST(EngineGoldenTest, ContinuesLikeTransformersDoes) {
   for (const std::string name : {"tiny-llama", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3"}) {
     SCOPED_TRACE(name);
@@ -579,9 +305,8 @@ TEST(EngineGoldenTest, ContinuesLikeTransformersDoes) {
   }
 }
 
-const auto kName = [](const ::testing::TestParamInfo<std::string>& info) { return info.param; };
-INSTANTIATE_TEST_SUITE_P(Backends, EngineTest, ::testing::Values("reference", "cpu"), kName);
-INSTANTIATE_TEST_SUITE_P(Backends, BusyEngineTest, ::testing::Values("reference", "cpu"), kName);
+INSTANTIATE_TEST_SUITE_P(Backends, EngineTest, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace scd
