@@ -1,0 +1,397 @@
+#include "producer/prefill_service.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/producer/service_rig.h"
+
+namespace scd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using testing::Eventually;
+using testing::ExpectedCodes;
+using testing::Fetch;
+using testing::Gate;
+using ::testing::HasSubstr;
+using testing::PrefillOf;
+using testing::Received;
+using testing::ServiceOptions;
+using testing::ServiceRig;
+using testing::SharedTinyProducer;
+using testing::TestTokens;
+
+TEST(PrefillServiceTest, StreamsHeaderFramesAndTrailer) {
+  ServiceRig rig;
+  const std::vector<std::int32_t> tokens = TestTokens(150);
+  const Received received = Fetch(*rig.Stub(), PrefillOf(tokens));
+  ASSERT_TRUE(received.status.ok()) << received.status.error_message();
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  EXPECT_EQ(received.header->model_digest(), std::string(tiny.model().digest.bytes()));
+  EXPECT_EQ(received.header->bundle_digest(), std::string(tiny.bundle(0).digest().bytes()));
+  EXPECT_EQ(received.header->first_token(), 1u);
+  EXPECT_EQ(received.header->end_token(), 150u);
+  EXPECT_EQ(received.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(received.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
+  EXPECT_EQ(received.trailer->num_frames(), received.num_frames);
+  EXPECT_EQ(received.trailer->payload_bytes(), received.payload_bytes);
+  EXPECT_EQ(received.payload_bytes, static_cast<std::uint64_t>(149 * tiny.Plan().code_bytes_per_token()));
+  EXPECT_GT(received.trailer->prefill_ms(), 0);
+  EXPECT_GT(received.trailer->encode_ms(), 0);
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+}
+
+TEST(PrefillServiceTest, TheFirstLayerArrivesBeforeHalfOfTheLayersRan) {
+  ServiceRig rig;
+  // Held before the attention of layer 1 of 4, in the first and only chunk.
+  Gate gate(SharedTinyProducer().backend(), 1);
+  const auto stub = rig.Stub();
+  grpc::ClientContext context;
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(60)));
+  Received received;
+  testing::StreamChecker checker(received);
+  v1::PrefillResponse message;
+  while (received.codes.size() < 2 && reader->Read(&message)) checker.Take(std::move(message));
+  EXPECT_TRUE(received.codes.contains({0, CodeKind::kK}));
+  EXPECT_TRUE(received.codes.contains({0, CodeKind::kV}));
+  gate.WaitReached();
+  EXPECT_EQ(gate.num_calls(), 2);
+  gate.Open();
+  while (reader->Read(&message)) checker.Take(std::move(message));
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_TRUE(received.trailer.has_value());
+}
+
+TEST(PrefillServiceTest, ACancelledClientFreesEverythingInTheMiddleOfAPrefill) {
+  ServiceRig rig;
+  Gate gate(SharedTinyProducer().backend(), 5);
+  const auto stub = rig.Stub();
+  grpc::ClientContext context;
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(500)));
+  gate.WaitReached();
+  EXPECT_GT(rig.engine().stats().pages_used, 0);
+  context.TryCancel();
+  EXPECT_TRUE(Eventually([&] {
+    const std::vector<std::string> lines = rig.log().lines();
+    return !lines.empty() && lines.back().find("status=cancelled") != std::string::npos;
+  }));
+  gate.Open();
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  EXPECT_EQ(gate.num_calls(), 6);  // not one more layer
+  v1::PrefillResponse message;
+  while (reader->Read(&message)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(rig.registry().Serialize(), HasSubstr("scd_transfers_failed_total{reason=\"cancelled\"} 1"));
+}
+
+TEST(PrefillServiceTest, ACancelledOrExpiredRequestLeavesTheQueueAtOnce) {
+  ServiceOptions options;
+  options.engine.kv_tokens = 512;
+  ServiceRig rig(options);
+  Gate gate(SharedTinyProducer().backend(), 0);
+  const auto stub = rig.Stub();
+  grpc::ClientContext running_context;
+  const auto running = stub->Prefill(&running_context, PrefillOf(TestTokens(500)));
+  gate.WaitReached();
+
+  grpc::ClientContext cancelled_context;
+  const auto cancelled = stub->Prefill(&cancelled_context, PrefillOf(TestTokens(500)));
+  EXPECT_TRUE(Eventually([&] { return rig.engine().stats().num_queued == 1; }));
+  cancelled_context.TryCancel();
+  EXPECT_TRUE(Eventually([&] { return rig.engine().stats().num_queued == 0; }));
+  EXPECT_EQ(cancelled->Finish().error_code(), grpc::StatusCode::CANCELLED);
+
+  grpc::ClientContext expired_context;
+  expired_context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  const auto expired = stub->Prefill(&expired_context, PrefillOf(TestTokens(500)));
+  EXPECT_EQ(expired->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(Eventually([&] { return rig.engine().stats().num_queued == 0; }));
+  EXPECT_TRUE(Eventually([&] { return rig.requests().num_in_flight() == 1; }));
+
+  gate.Open();
+  v1::PrefillResponse message;
+  while (running->Read(&message)) {
+  }
+  EXPECT_TRUE(running->Finish().ok());
+}
+
+TEST(PrefillServiceTest, AFullQueueIsRefused) {
+  ServiceOptions options;
+  options.engine.kv_tokens = 512;
+  options.engine.max_queued_requests = 1;
+  ServiceRig rig(options);
+  Gate gate(SharedTinyProducer().backend(), 0);
+  const auto stub = rig.Stub();
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::PrefillResponse>>> readers;
+  for (int i = 0; i < 2; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    readers.push_back(stub->Prefill(contexts.back().get(), PrefillOf(TestTokens(500))));
+    if (i == 0) gate.WaitReached();
+  }
+  EXPECT_TRUE(Eventually([&] { return rig.engine().stats().num_queued == 1; }));
+  const Received refused = Fetch(*stub, PrefillOf(TestTokens(500)));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("queue is full"));
+  EXPECT_FALSE(refused.header.has_value());
+  gate.Open();
+  v1::PrefillResponse message;
+  for (const auto& reader : readers) {
+    while (reader->Read(&message)) {
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+  }
+}
+
+// f32 codes of 511 tokens are some 200 KB, more than what the transport takes in by itself.
+TEST(PrefillServiceTest, ASlowReaderSlowsOnlyItself) {
+  ServiceOptions options;
+  options.engine.chunk_tokens = 32;
+  options.queue_frames = 4;
+  options.store_bytes = 0;
+  ServiceRig rig(options);
+  const std::vector<std::int32_t> tokens = TestTokens(512);
+  const auto slow_stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));
+  grpc::ClientContext context;
+  const auto slow = slow_stub->Prefill(&context, PrefillOf(tokens, 1, DType::kF32));
+  v1::PrefillResponse message;
+  ASSERT_TRUE(slow->Read(&message));
+  Received received;
+  testing::StreamChecker checker(received);
+  checker.Take(message);
+
+  const auto stub = rig.Stub();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Fetch(*stub, PrefillOf(TestTokens(100, 7))).status.ok());
+  EXPECT_TRUE(Eventually([&] { return rig.requests().num_in_flight() == 1; }));
+  const PrefillEngine::Stats stats = rig.engine().stats();
+  EXPECT_EQ(stats.num_active, 1);
+  EXPECT_EQ(stats.pages_used, 16);
+
+  while (slow->Read(&message)) checker.Take(std::move(message));
+  EXPECT_TRUE(slow->Finish().ok());
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  EXPECT_EQ(received.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(DType::kF32), tokens, 1));
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+}
+
+TEST(PrefillServiceTest, AReaderThatStallsIsEnded) {
+  ServiceOptions options;
+  options.engine.chunk_tokens = 32;
+  options.engine.stall_timeout = absl::Milliseconds(100);
+  options.queue_frames = 4;
+  ServiceRig rig(options);
+  const auto stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));
+  grpc::ClientContext context;
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(512), 1, DType::kF32));
+  EXPECT_TRUE(Eventually([&] { return !rig.log().lines().empty(); }));
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  EXPECT_THAT(rig.log().lines().back(),
+              AllOf(HasSubstr("status=resource_exhausted"), HasSubstr("the reader took nothing for 100ms")));
+  v1::PrefillResponse message;
+  while (reader->Read(&message)) {
+  }
+  EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST(PrefillServiceTest, AKnownPrefixGivesTheSameBitsWithoutAPrefill) {
+  ServiceRig rig;
+  const auto stub = rig.Stub();
+  const std::vector<std::int32_t> tokens = TestTokens(129);  // 8 blocks of 16 after the first token
+  const Received fresh = Fetch(*stub, PrefillOf(tokens));
+  ASSERT_TRUE(fresh.status.ok());
+  EXPECT_GT(rig.store().size_bytes(), 0);
+
+  Gate gate(SharedTinyProducer().backend(), -1);  // counts
+  const Received stored = Fetch(*stub, PrefillOf(tokens));
+  ASSERT_TRUE(stored.status.ok());
+  EXPECT_EQ(gate.num_calls(), 0);
+  EXPECT_EQ(stored.header->num_stored_tokens(), 128u);
+  EXPECT_EQ(stored.header->end_token(), 129u);
+  EXPECT_EQ(stored.codes, fresh.codes);
+  EXPECT_EQ(stored.trailer->num_frames(), stored.num_frames);
+  EXPECT_EQ(stored.trailer->prefill_ms(), 0);
+  EXPECT_LT(stored.num_frames, fresh.num_frames);  // joined over blocks
+
+  // The flag asks for a prefill all the same.
+  v1::PrefillRequest no_store = PrefillOf(tokens);
+  no_store.set_no_store(true);
+  const Received again = Fetch(*stub, no_store);
+  EXPECT_EQ(again.header->num_stored_tokens(), 0u);
+  EXPECT_GT(gate.num_calls(), 0);
+  EXPECT_EQ(again.codes, fresh.codes);
+
+  EXPECT_TRUE(Eventually([&] { return rig.Idle() && rig.log().lines().size() == 3; }));
+  EXPECT_THAT(rig.registry().Serialize(), AllOf(HasSubstr("scd_prompt_tokens_total{source=\"cached\"} 128"),
+                                                HasSubstr("scd_prompt_tokens_total{source=\"computed\"} 258"),
+                                                HasSubstr("scd_transfer_seconds_count 3")));
+}
+
+TEST(PrefillServiceTest, ALongerPromptTakesWhatIsKnownWhereItsRestMayStayUncoded) {
+  ServiceRig rig;
+  const auto stub = rig.Stub();
+  std::vector<std::int32_t> tokens = TestTokens(129);
+  const Received fresh = Fetch(*stub, PrefillOf(tokens));
+  const std::vector<std::int32_t> question = TestTokens(20, 9);
+  tokens.insert(tokens.end(), question.begin(), question.end());
+
+  Gate gate(SharedTinyProducer().backend(), -1);
+  v1::PrefillRequest request = PrefillOf(tokens);
+  request.set_max_uncoded_tokens(20);
+  const Received known = Fetch(*stub, request);
+  ASSERT_TRUE(known.status.ok());
+  EXPECT_EQ(gate.num_calls(), 0);
+  EXPECT_EQ(known.header->end_token(), 129u);
+  EXPECT_EQ(known.header->num_stored_tokens(), 128u);
+  EXPECT_EQ(known.codes, fresh.codes);
+
+  request.set_max_uncoded_tokens(19);
+  const Received whole = Fetch(*stub, request);
+  ASSERT_TRUE(whole.status.ok());
+  EXPECT_GT(gate.num_calls(), 0);
+  EXPECT_EQ(whole.header->end_token(), 149u);
+  EXPECT_EQ(whole.header->num_stored_tokens(), 0u);
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  EXPECT_EQ(whole.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
+}
+
+TEST(PrefillServiceTest, NothingOfOneBundlePlanOrStartServesAnother) {
+  ServiceRig rig;
+  const auto stub = rig.Stub();
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  const std::vector<std::int32_t> tokens = TestTokens(129);
+  const Received first = Fetch(*stub, PrefillOf(tokens));
+
+  v1::PrefillRequest other_bundle = PrefillOf(tokens);
+  other_bundle.set_bundle_digest(std::string(tiny.bundle(1).digest().bytes()));
+  const Received second = Fetch(*stub, other_bundle);
+  ASSERT_TRUE(second.status.ok());
+  EXPECT_EQ(second.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(second.header->bundle_digest(), other_bundle.bundle_digest());
+  EXPECT_NE(second.codes, first.codes);
+  EXPECT_EQ(second.codes, ExpectedCodes(tiny.bundle(1), tiny.Plan(), tokens, 1));
+
+  const Received other_start = Fetch(*stub, PrefillOf(tokens, 0));
+  EXPECT_EQ(other_start.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(other_start.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 0));
+
+  const Received other_codec = Fetch(*stub, PrefillOf(tokens, 1, DType::kF32));
+  EXPECT_EQ(other_codec.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(other_codec.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(DType::kF32), tokens, 1));
+}
+
+TEST(PrefillServiceTest, BadRequestsAreRefusedAndHarmNobody) {
+  ServiceRig rig;
+  const auto stub = rig.Stub();
+  v1::PrefillRequest wrong_bundle = PrefillOf(TestTokens(20));
+  wrong_bundle.set_bundle_digest(std::string(16, 'x'));
+  EXPECT_EQ(Fetch(*stub, wrong_bundle).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  v1::PrefillRequest wrong_rank = PrefillOf(TestTokens(20));
+  wrong_rank.mutable_plan()->mutable_layers(0)->set_rank_k(1000);
+  const Received refused = Fetch(*stub, wrong_rank);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.status.error_message(), AllOf(HasSubstr("rank_k"), HasSubstr("16")));
+  EXPECT_EQ(Fetch(*stub, v1::PrefillRequest()).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PrefillRequest too_long = PrefillOf(TestTokens(513));
+  EXPECT_EQ(Fetch(*stub, too_long).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PrefillRequest shouting = PrefillOf(TestTokens(20));
+  shouting.set_request_id("x status=ok\nprefill id=forged");
+  EXPECT_TRUE(Fetch(*stub, shouting).status.ok());
+  std::string ignored;
+  EXPECT_FALSE(testing::RawCall(testing::LoopbackChannel(rig.port()), "/scd.v1.Producer/Prefill",
+                                "\xff\xff\xff", &ignored)
+                   .ok());
+
+  EXPECT_TRUE(Fetch(*stub, PrefillOf(TestTokens(20))).status.ok());
+  EXPECT_TRUE(Eventually([&] { return rig.Idle() && rig.log().lines().size() >= 6; }));
+  for (const std::string& line : rig.log().lines()) EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_THAT(rig.log().lines(), Contains(HasSubstr("id=x\\x20status=ok\\x0aprefill\\x20id=forged ")));
+  EXPECT_THAT(rig.registry().Serialize(),
+              AllOf(HasSubstr("scd_transfers_failed_total{reason=\"failed_precondition\"} 1"),
+                    HasSubstr("scd_transfers_failed_total{reason=\"invalid_argument\"} 3")));
+}
+
+TEST(PrefillServiceTest, ShutdownEndsStreamsWithUnavailable) {
+  ServiceRig rig;
+  Gate gate(SharedTinyProducer().backend(), 5);
+  const auto stub = rig.Stub();
+  grpc::ClientContext context;
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(500)));
+  gate.WaitReached();
+  rig.service().CancelRequests();
+  gate.Open();
+  v1::PrefillResponse message;
+  while (reader->Read(&message)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the producer is shutting down");
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  EXPECT_EQ(Fetch(*stub, PrefillOf(TestTokens(20))).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  rig.requests().StartDraining();
+  EXPECT_EQ(Fetch(*stub, PrefillOf(TestTokens(20))).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(PrefillServiceTest, InfoTellsTheStoreAndTheLoad) {
+  ServiceRig rig;
+  const auto stub = rig.Stub();
+  ASSERT_TRUE(Fetch(*stub, PrefillOf(TestTokens(100))).status.ok());
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  grpc::ClientContext context;
+  v1::ProducerInfo info;
+  ASSERT_TRUE(stub->Info(&context, {}, &info).ok());
+  EXPECT_EQ(info.version(), "test");
+  EXPECT_EQ(info.code_store_bytes(), static_cast<std::uint64_t>(rig.store().size_bytes()));
+  EXPECT_EQ(info.code_store_capacity_bytes(), std::uint64_t{1} << 24);
+  EXPECT_EQ(info.requests_in_flight(), 0u);
+}
+
+TEST(PrefillServiceTest, ManyClientsThatComeAndGo) {
+  ServiceOptions options;
+  options.engine.kv_tokens = 512;
+  options.engine.chunk_tokens = 16;
+  options.queue_frames = 2;
+  options.store_bytes = 40000;  // a few prompts: blocks come and go
+  ServiceRig rig(options);
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  std::vector<testing::CodesByColumn> expected;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    expected.push_back(ExpectedCodes(tiny.bundle(0), tiny.Plan(), TestTokens(60 + 10 * i, i), 1));
+  }
+  std::vector<std::jthread> clients;
+  std::atomic<int> num_whole = 0;
+  for (std::uint32_t client = 0; client < 6; ++client) {
+    clients.emplace_back([&, client] {
+      const auto stub = rig.Stub();
+      for (std::uint32_t round = 0; round < 12; ++round) {
+        const std::uint32_t which = (client + round) % 4;
+        const v1::PrefillRequest request = PrefillOf(TestTokens(60 + 10 * which, which));
+        if ((client + round) % 3 == 0) {
+          grpc::ClientContext context;
+          const auto reader = stub->Prefill(&context, request);
+          v1::PrefillResponse message;
+          for (std::uint32_t i = 0; i < round % 5; ++i) reader->Read(&message);
+          context.TryCancel();
+          reader->Finish();
+        } else {
+          const Received received = Fetch(*stub, request);
+          EXPECT_TRUE(received.status.ok()) << received.status.error_message();
+          EXPECT_EQ(received.codes, expected[which]);
+          ++num_whole;
+        }
+      }
+    });
+  }
+  clients.clear();
+  EXPECT_EQ(num_whole, 48);
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  EXPECT_LE(rig.store().size_bytes(), 40000);
+}
+
+}  // namespace
+}  // namespace scd
