@@ -34,7 +34,8 @@ std::vector<Digest> BlockKeys(const Digest& model, const Digest& bundle, const L
                                          static_cast<std::size_t>(count) * sizeof(std::int32_t)));
   };
   DigestBuilder root("scd.codes.v1");
-  root.AddDigest(model).AddDigest(bundle).AddInt(static_cast<std::int64_t>(plan.code_dtype));
+  const std::string_view dtype = DTypeName(plan.code_dtype);
+  root.AddDigest(model).AddDigest(bundle).AddString({dtype.data(), dtype.size()});
   const std::vector<CodeColumn> columns = PlanColumns(plan);
   root.AddInt(static_cast<std::int64_t>(columns.size()));
   for (const CodeColumn& column : columns) {

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/nearest_word.h"
 
 namespace scd {
 namespace {
@@ -50,21 +51,6 @@ std::string Allowed(const RealRange& range) {
   if (has_min) return absl::StrCat("at least ", range.min, Unit(range.unit));
   if (has_max) return absl::StrCat("at most ", range.max, Unit(range.unit));
   return absl::StrCat("any", Unit(range.unit));
-}
-
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -323,16 +309,7 @@ absl::Status YamlReader::UnknownKey() const {
       const std::string prefix = section.path.empty() ? "" : absl::StrCat(section.path, ".");
       const std::string shown = key.substr(0, 80);
       std::string message = absl::StrCat(node.Location(), ": ", prefix, shown, ": is not a known key");
-      const std::string* nearest = nullptr;
-      std::size_t nearest_distance = 1 + std::max<std::size_t>(2, shown.size() / 3);
-      for (const std::string& candidate : known) {
-        const std::size_t distance = EditDistance(shown, candidate);
-        if (distance < nearest_distance) {
-          nearest = &candidate;
-          nearest_distance = distance;
-        }
-      }
-      if (nearest != nullptr) {
+      if (const std::optional<std::string> nearest = NearestWord(shown, known)) {
         absl::StrAppend(&message, "; did you mean ", prefix, *nearest, "?");
       } else {
         const auto elsewhere =
