@@ -61,7 +61,7 @@ absl::Status CpuBackend::Attention(Stream& /*stream*/, ConstTensorView q,
   }
   const std::vector<cpu::AttentionBlock> blocks = MakeBlocks(q, sequences, options, out);
   cpu::FirstError error;
-  pool_.ParallelFor(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t i) {
+  pool_->ParallelFor(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t i) {
     error.Update(cpu::AttendBlock(blocks[static_cast<std::size_t>(i)]));
   });
   return error.status();
@@ -79,7 +79,7 @@ absl::Status CpuBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, ConstTen
   }
   const std::int64_t kv_heads = kv.k_pages.dim(1);
   const std::int64_t head_dim = kv.k_pages.dim(3);
-  cpu::ForEachRowRange(pool_, num_tokens, 2 * kv_heads * head_dim, [&](cpu::Range tokens) {
+  cpu::ForEachRowRange(*pool_, num_tokens, 2 * kv_heads * head_dim, [&](cpu::Range tokens) {
     for (std::int64_t t = tokens.begin; t < tokens.end; ++t) {
       const std::int64_t page = kv.block_table.as<std::int32_t>()[position[t] / page_tokens];
       for (std::int64_t h = 0; h < kv_heads; ++h) {

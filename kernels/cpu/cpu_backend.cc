@@ -44,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CpuBackend::Create(const BackendOptions
     products = Products::kEmulatedBf16;
   }
   const int num_threads = options.num_threads == 0 ? UsableCores() : options.num_threads;
-  return absl::WrapUnique<Backend>(new CpuBackend(num_threads, products));
+  SCD_ASSIGN_OR_RETURN(auto pool, cpu::ThreadPool::Create(num_threads));
+  return absl::WrapUnique<Backend>(new CpuBackend(std::move(pool), products));
 }
 
 std::string CpuBackend::Describe() const {
@@ -53,8 +54,8 @@ std::string CpuBackend::Describe() const {
                          : products_ == Products::kEmulatedBf16 ? "bf16 weights, f32 arithmetic"
                                                                 : "bf16";
   return absl::StrCat("cpu: oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ",
-                      cpu::InstructionSetName(), ", ", pool_.num_threads(),
-                      pool_.num_threads() == 1 ? " thread" : " threads", ", products in ", products);
+                      cpu::InstructionSetName(), ", ", pool_->num_threads(),
+                      pool_->num_threads() == 1 ? " thread" : " threads", ", products in ", products);
 }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensorView weight,
@@ -62,7 +63,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensor
   SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
   if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias);
   if (products_ == Products::kOneDnnBf16) {
-    auto packed = cpu::PackOneDnnWeight(weight, bias, DType::kBF16, pool_.num_threads());
+    auto packed = cpu::PackOneDnnWeight(weight, bias, DType::kBF16, pool_->num_threads());
     // The library may lack a kernel for a shape; the emulation has one for each.
     if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
   }
@@ -75,13 +76,13 @@ absl::Status CpuBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const Pac
   const auto* packed = dynamic_cast<const cpu::CpuWeight*>(&weight);
   if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
   if (x.dim(0) == 0) return absl::OkStatus();
-  return packed->Multiply(pool_, x, out, options.accumulate);
+  return packed->Multiply(*pool_, x, out, options.accumulate);
 }
 
 absl::Status CpuBackend::Gemm(Stream& /*stream*/, ConstTensorView a, ConstTensorView b, TensorView c,
                               const GemmOptions& options) {
   SCD_RETURN_IF_ERROR(CheckGemm(a, b, c, options, device()));
-  return cpu::DenseProduct(pool_, a, b, c, options);
+  return cpu::DenseProduct(*pool_, a, b, c, options);
 }
 
 }  // namespace scd

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/backend_factory.h"
 #include "kernels/cpu/thread_pool.h"
@@ -16,7 +17,7 @@ namespace scd {
 class CpuBackend final : public HostBackend {
  public:
   // With MathMode::kAuto products are in bf16 where the CPU has instructions for it, else in f32.
-  // INVALID_ARGUMENT where num_threads is out of range.
+  // INVALID_ARGUMENT where num_threads is out of range, RESOURCE_EXHAUSTED where the system refuses so many.
   static absl::StatusOr<std::unique_ptr<Backend>> Create(const BackendOptions& options);
 
   std::string_view name() const override { return "cpu"; }
@@ -43,9 +44,10 @@ class CpuBackend final : public HostBackend {
  private:
   enum class Products { kF32, kEmulatedBf16, kOneDnnBf16 };
 
-  CpuBackend(int num_threads, Products products) : pool_(num_threads), products_(products) {}
+  CpuBackend(std::unique_ptr<cpu::ThreadPool> pool, Products products)
+      : pool_(std::move(pool)), products_(products) {}
 
-  cpu::ThreadPool pool_;
+  const std::unique_ptr<cpu::ThreadPool> pool_;
   const Products products_;
 };
 

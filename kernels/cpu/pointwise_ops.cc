@@ -26,7 +26,7 @@ View AsRows(const View& view) {
 absl::Status CpuBackend::RmsNorm(Stream& /*stream*/, ConstTensorView x, ConstTensorView weight, float epsilon,
                                  TensorView out) {
   SCD_RETURN_IF_ERROR(CheckRmsNorm(x, weight, epsilon, out, device()));
-  cpu::ForEachRowRange(pool_, x.dim(0), x.dim(1),
+  cpu::ForEachRowRange(*pool_, x.dim(0), x.dim(1),
                        [&](cpu::Range rows) { cpu::RmsNormRows(x, weight.as<float>(), epsilon, out, rows); });
   return absl::OkStatus();
 }
@@ -35,7 +35,7 @@ absl::Status CpuBackend::Rope(Stream& /*stream*/, TensorView x, ConstTensorView 
                               const RopeTable& table) {
   SCD_RETURN_IF_ERROR(CheckRope(x, positions, table, device()));
   SCD_RETURN_IF_ERROR(CheckIndices("Rope", "positions", positions, table.cos.dim(0)));
-  cpu::ForEachRowRange(pool_, x.dim(0), x.dim(1) * x.dim(2), [&](cpu::Range tokens) {
+  cpu::ForEachRowRange(*pool_, x.dim(0), x.dim(1) * x.dim(2), [&](cpu::Range tokens) {
     cpu::RopeTokens(x, positions.as<std::int32_t>(), table, tokens);
   });
   return absl::OkStatus();
@@ -44,14 +44,14 @@ absl::Status CpuBackend::Rope(Stream& /*stream*/, TensorView x, ConstTensorView 
 absl::Status CpuBackend::SwiGlu(Stream& /*stream*/, ConstTensorView gate, ConstTensorView up,
                                 TensorView out) {
   SCD_RETURN_IF_ERROR(CheckSwiGlu(gate, up, out, device()));
-  cpu::ForEachRowRange(pool_, gate.dim(0), gate.dim(1),
+  cpu::ForEachRowRange(*pool_, gate.dim(0), gate.dim(1),
                        [&](cpu::Range rows) { cpu::SwiGluRows(gate, up, out, rows); });
   return absl::OkStatus();
 }
 
 absl::Status CpuBackend::Silu(Stream& /*stream*/, TensorView x) {
   SCD_RETURN_IF_ERROR(CheckSilu(x, device()));
-  cpu::ForEachRowRange(pool_, x.dim(0), x.dim(1), [&](cpu::Range rows) { cpu::SiluRows(x, rows); });
+  cpu::ForEachRowRange(*pool_, x.dim(0), x.dim(1), [&](cpu::Range rows) { cpu::SiluRows(x, rows); });
   return absl::OkStatus();
 }
 
@@ -59,7 +59,7 @@ absl::Status CpuBackend::Embed(Stream& /*stream*/, ConstTensorView table, ConstT
                                TensorView out) {
   SCD_RETURN_IF_ERROR(CheckEmbed(table, ids, out, device()));
   SCD_RETURN_IF_ERROR(CheckIndices("Embed", "ids", ids, table.dim(0)));
-  cpu::ForEachRowRange(pool_, ids.dim(0), table.dim(1), [&](cpu::Range tokens) {
+  cpu::ForEachRowRange(*pool_, ids.dim(0), table.dim(1), [&](cpu::Range tokens) {
     for (std::int64_t t = tokens.begin; t < tokens.end; ++t) {
       cpu::ConvertRows(table.rows(ids.as<std::int32_t>()[t], 1), out.rows(t, 1), 0, 1);
     }
@@ -75,7 +75,7 @@ absl::Status CpuBackend::Copy(Stream& /*stream*/, TensorView dst, ConstTensorVie
   }
   const ConstTensorView src_rows = AsRows(src);
   const TensorView dst_rows = AsRows(dst);
-  cpu::ForEachRowRange(pool_, src_rows.dim(0), src_rows.dim(1), [&](cpu::Range range) {
+  cpu::ForEachRowRange(*pool_, src_rows.dim(0), src_rows.dim(1), [&](cpu::Range range) {
     cpu::ConvertRows(src_rows, dst_rows, range.begin, range.end);
   });
   return absl::OkStatus();

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace scd::cpu {
 
@@ -25,8 +30,17 @@ struct ThreadPool::Job {
   std::condition_variable detached;
 };
 
-ThreadPool::ThreadPool(int num_threads) {
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { Work(); });
+absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int num_threads) {
+  auto pool = absl::WrapUnique(new ThreadPool);
+  try {
+    for (int i = 1; i < num_threads; ++i) {
+      pool->workers_.emplace_back([raw = pool.get()] { raw->Work(); });
+    }
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start thread ", pool->num_threads() + 1, " of ",
+                                                     num_threads, ": ", error.what()));
+  }
+  return pool;
 }
 
 ThreadPool::~ThreadPool() {

@@ -6,19 +6,21 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 
 namespace scd::cpu {
 
 class ThreadPool {
  public:
-  // num_threads is at least 1.
-  explicit ThreadPool(int num_threads);
+  // num_threads is at least 1. RESOURCE_EXHAUSTED where the system refuses a thread.
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -32,6 +34,8 @@ class ThreadPool {
 
  private:
   struct Job;
+
+  ThreadPool() = default;
 
   void Work();
   // Takes `job` off the list, so that no more workers join it; with mutex_ held.

@@ -32,7 +32,7 @@ TEST_P(OneDnnWeightTest, MultipliesLikeTheReference) {
   if (!here_) return;
   BackendRig reference(
       {.device = "reference", .math = GetParam() == DType::kBF16 ? MathMode::kBF16 : MathMode::kF32});
-  ThreadPool pool(3);
+  const auto pool = *ThreadPool::Create(3);
   for (const Shape& shape : {Shape{5, 7}, Shape{64, 96}, Shape{200, 65}}) {
     const std::vector<float> values = Random(shape.num_elements(), 1);
     const std::vector<float> bias = Random(shape[0], 2);
@@ -54,7 +54,7 @@ TEST_P(OneDnnWeightTest, MultipliesLikeTheReference) {
           std::vector<float> actual = Random(rows * (shape[0] + 3), 4);
           std::vector<float> expected = actual;
           const Shape out_shape = {rows, shape[0] + 3};
-          ExpectOk((*packed)->Multiply(pool, x_view,
+          ExpectOk((*packed)->Multiply(*pool, x_view,
                                        TensorView(actual.data(), DType::kF32, out_shape).columns(0, shape[0]),
                                        accumulate));
           ExpectOk(reference.backend().MatMul(

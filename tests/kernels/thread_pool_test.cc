@@ -3,9 +3,11 @@
 #include <atomic>
 #include <barrier>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,13 +15,19 @@
 namespace scd::cpu {
 namespace {
 
+std::unique_ptr<ThreadPool> MakePool(int num_threads) {
+  auto pool = ThreadPool::Create(num_threads);
+  EXPECT_TRUE(pool.ok()) << pool.status();
+  return *std::move(pool);
+}
+
 TEST(ThreadPoolTest, RunsEachTaskOnce) {
   for (const int threads : {1, 2, 5}) {
-    ThreadPool pool(threads);
-    EXPECT_EQ(pool.num_threads(), threads);
+    const auto pool = MakePool(threads);
+    EXPECT_EQ(pool->num_threads(), threads);
     for (const std::int64_t count : {0, 1, 2, 7, 1000}) {
       std::vector<std::atomic<int>> runs(static_cast<std::size_t>(count));
-      pool.ParallelFor(count, [&](std::int64_t i) { ++runs[static_cast<std::size_t>(i)]; });
+      pool->ParallelFor(count, [&](std::int64_t i) { ++runs[static_cast<std::size_t>(i)]; });
       for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
     }
   }
@@ -27,12 +35,12 @@ TEST(ThreadPoolTest, RunsEachTaskOnce) {
 
 TEST(ThreadPoolTest, AllThreadsTakePart) {
   constexpr int kThreads = 4;
-  ThreadPool pool(kThreads);
+  const auto pool = MakePool(kThreads);
   std::mutex mutex;
   std::set<std::thread::id> seen;
   // No task returns before all have started, so each needs a thread of its own.
   std::barrier barrier(kThreads);
-  pool.ParallelFor(kThreads, [&](std::int64_t) {
+  pool->ParallelFor(kThreads, [&](std::int64_t) {
     barrier.arrive_and_wait();
     const std::lock_guard<std::mutex> lock(mutex);
     seen.insert(std::this_thread::get_id());
@@ -42,14 +50,14 @@ TEST(ThreadPoolTest, AllThreadsTakePart) {
 }
 
 TEST(ThreadPoolTest, SeveralCallersAtOnce) {
-  ThreadPool pool(3);
+  const auto pool = MakePool(3);
   std::atomic<std::int64_t> total{0};
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 4; ++caller) {
     callers.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
         std::atomic<std::int64_t> sum{0};
-        pool.ParallelFor(20, [&](std::int64_t i) { sum += i; });
+        pool->ParallelFor(20, [&](std::int64_t i) { sum += i; });
         // All of its own tasks have run when the call returns.
         EXPECT_EQ(sum, 190);
         total += sum;
@@ -61,25 +69,25 @@ TEST(ThreadPoolTest, SeveralCallersAtOnce) {
 }
 
 TEST(ThreadPoolTest, ACallerDoesNotWaitForAnothersLongTask) {
-  ThreadPool pool(2);
+  const auto pool = MakePool(2);
   std::latch started(2), finish(1);
   // Holds the first caller and the only worker.
   std::thread long_caller([&] {
-    pool.ParallelFor(2, [&](std::int64_t) {
+    pool->ParallelFor(2, [&](std::int64_t) {
       started.count_down();
       finish.wait();
     });
   });
   started.wait();
   int runs = 0;
-  pool.ParallelFor(10, [&](std::int64_t) { ++runs; });
+  pool->ParallelFor(10, [&](std::int64_t) { ++runs; });
   EXPECT_EQ(runs, 10);
   finish.count_down();
   long_caller.join();
 }
 
 TEST(ThreadPoolTest, StopsWhileIdle) {
-  for (int i = 0; i < 50; ++i) ThreadPool pool(4);
+  for (int i = 0; i < 50; ++i) MakePool(4);
 }
 
 }  // namespace
