@@ -57,6 +57,7 @@ class DocumentBuilder {
 
   // Stores a value where the next one belongs and returns its place.
   json* Store(json value) {
+    ++num_values_;
     if (open_.empty()) {
       document_ = std::move(value);
       return &document_;
@@ -71,6 +72,7 @@ class DocumentBuilder {
   }
 
   bool Put(json value) {
+    if (num_values_ >= kMaxJsonValues) return Fail(absl::StrCat("has more than ", kMaxJsonValues, " values"));
     Store(std::move(value));
     return true;
   }
@@ -91,6 +93,7 @@ class DocumentBuilder {
   json document_;
   std::vector<json*> open_;
   json* slot_ = nullptr;
+  std::size_t num_values_ = 0;
   std::string error_;
 };
 

@@ -1,5 +1,5 @@
-// JSON from outside: parsed without exceptions and with bounded nesting and size, and typed access that names the
-// field in its errors ("config.json: hidden_size: expected a positive integer, got \"64\"").
+// JSON from outside: parsed without exceptions and with bounded nesting and size, and typed access that names
+// the field in its errors ("config.json: hidden_size: expected a positive integer, got \"64\"").
 #ifndef SCD_COMMON_IO_JSON_H_
 #define SCD_COMMON_IO_JSON_H_
 
@@ -15,18 +15,22 @@
 namespace scd {
 
 inline constexpr int kMaxJsonDepth = 64;
+// Twice what the largest tokenizer.json in use has; a parsed value takes many times the bytes of its text.
+inline constexpr std::size_t kMaxJsonValues = 4'000'000;
 
-// `origin` (a path) starts every message. Duplicate keys, nesting over kMaxJsonDepth, invalid UTF-8 and trailing
-// bytes are INVALID_ARGUMENT.
+// `origin` (a path) starts every message. Duplicate keys, nesting over kMaxJsonDepth, more than
+// kMaxJsonValues values, invalid UTF-8 and trailing bytes are INVALID_ARGUMENT.
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view origin);
 
 // Reads and parses a whole file of at most max_bytes.
-absl::StatusOr<nlohmann::json> ParseJsonFile(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);
+absl::StatusOr<nlohmann::json> ParseJsonFile(const std::string& path,
+                                             std::size_t max_bytes = std::size_t{64} << 20);
 
 // Typed look-ups in one JSON object.
 class JsonObject {
  public:
-  // INVALID_ARGUMENT unless value is an object. `path` is the origin and field path so far. Keeps a pointer to value.
+  // INVALID_ARGUMENT unless value is an object. `path` is the origin and field path so far. Keeps a pointer
+  // to value.
   static absl::StatusOr<JsonObject> Create(const nlohmann::json& value, std::string path);
 
   bool Has(const char* key) const;  // present and not null

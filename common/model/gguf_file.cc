@@ -35,12 +35,6 @@ bool GgufFile::IsArray(const std::string& key) const {
   return it != values_.end() && it->second.type == GgufValueType::kArray;
 }
 
-std::vector<std::string> GgufFile::Keys() const {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : values_) keys.push_back(key);
-  return keys;
-}
-
 absl::StatusOr<std::int64_t> GgufFile::Int(const std::string& key, std::int64_t min, std::int64_t max) const {
   SCD_ASSIGN_OR_RETURN(const Value* value, Find(key, false));
   const auto number = GgufInteger(value->type, value->data.data());

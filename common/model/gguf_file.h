@@ -49,8 +49,6 @@ class GgufFile {
   absl::StatusOr<std::vector<float>> FloatArray(const std::string& key) const;
   // Whether the key holds an array (of whatever).
   bool IsArray(const std::string& key) const;
-  // Every key, sorted.
-  std::vector<std::string> Keys() const;
 
   // Sorted by name.
   const std::map<std::string, GgufTensor>& tensors() const { return tensors_; }

@@ -85,35 +85,9 @@ class GgufWeightStore final : public StoredWeights {
 
   absl::StatusOr<HostTensor> Load(WeightKind kind, std::int64_t layer) const override {
     SCD_ASSIGN_OR_RETURN(const GgufTensor tensor, Find(kind, layer));
-    const bool reorder = interleaved_ && (kind == WeightKind::kQ || kind == WeightKind::kK ||
-                                          kind == WeightKind::kQBias || kind == WeightKind::kKBias);
-    if (!reorder) {
-      switch (tensor.type) {
-        case GgmlType::kF32:
-          return HostTensor(ConstTensorView(tensor.data.data(), DType::kF32, tensor.shape));
-        case GgmlType::kF16:
-          return HostTensor(ConstTensorView(tensor.data.data(), DType::kF16, tensor.shape));
-        case GgmlType::kBF16:
-          return HostTensor(ConstTensorView(tensor.data.data(), DType::kBF16, tensor.shape));
-        default:
-          break;
-      }
-    }
-    std::vector<float> values(static_cast<std::size_t>(tensor.shape.num_elements()));
-    if (!reorder) {
-      DequantiseBlocks(tensor.type, tensor.data.data(),
-                       tensor.shape.num_elements() / GgmlBlockElements(tensor.type), values.data());
-      return HostTensor(std::move(values), tensor.shape);
-    }
-    const std::int64_t rows = tensor.shape[0];
-    const std::int64_t columns = tensor.shape.num_elements() / rows;
-    const std::int64_t blocks = tensor.shape.rank() == 1 ? 1 : columns / GgmlBlockElements(tensor.type);
-    const std::int64_t row_bytes = blocks * GgmlBlockBytes(tensor.type);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      DequantiseBlocks(tensor.type, tensor.data.data() + InterleavedRow(row, head_dim_) * row_bytes, blocks,
-                       values.data() + row * columns);
-    }
-    return HostTensor(std::move(values), tensor.shape);
+    HostTensor out = Reordered(kind) ? FromInterleavedRows(tensor) : AsStored(tensor);
+    SCD_RETURN_IF_ERROR(CheckFinite(out.view(), file_->path(), TensorName(kind, layer)));
+    return out;
   }
 
   absl::StatusOr<StoredTensor> Stored(WeightKind kind, std::int64_t layer) const override {
@@ -122,6 +96,43 @@ class GgufWeightStore final : public StoredWeights {
   }
 
  private:
+  bool Reordered(WeightKind kind) const {
+    return interleaved_ && (kind == WeightKind::kQ || kind == WeightKind::kK || kind == WeightKind::kQBias ||
+                            kind == WeightKind::kKBias);
+  }
+
+  // A view into the mapping for the float types, else f32.
+  static HostTensor AsStored(const GgufTensor& tensor) {
+    switch (tensor.type) {
+      case GgmlType::kF32:
+        return HostTensor(ConstTensorView(tensor.data.data(), DType::kF32, tensor.shape));
+      case GgmlType::kF16:
+        return HostTensor(ConstTensorView(tensor.data.data(), DType::kF16, tensor.shape));
+      case GgmlType::kBF16:
+        return HostTensor(ConstTensorView(tensor.data.data(), DType::kBF16, tensor.shape));
+      default:
+        break;
+    }
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.num_elements()));
+    DequantiseBlocks(tensor.type, tensor.data.data(),
+                     tensor.shape.num_elements() / GgmlBlockElements(tensor.type), values.data());
+    return HostTensor(std::move(values), tensor.shape);
+  }
+
+  // The rows of Q or K, weights or biases, in rotate-half order, f32.
+  HostTensor FromInterleavedRows(const GgufTensor& tensor) const {
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.num_elements()));
+    const std::int64_t rows = tensor.shape[0];
+    const std::int64_t columns = tensor.shape.num_elements() / rows;
+    const std::int64_t blocks = columns / GgmlBlockElements(tensor.type);
+    const std::int64_t row_bytes = blocks * GgmlBlockBytes(tensor.type);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      DequantiseBlocks(tensor.type, tensor.data.data() + InterleavedRow(row, head_dim_) * row_bytes, blocks,
+                       values.data() + row * columns);
+    }
+    return HostTensor(std::move(values), tensor.shape);
+  }
+
   absl::StatusOr<GgufTensor> Find(WeightKind kind, std::int64_t layer) const {
     const auto it = weights_.find({kind, layer});
     if (it == weights_.end()) {

@@ -94,6 +94,7 @@ class HfWeightStore final : public StoredWeights {
 
   absl::StatusOr<HostTensor> Load(WeightKind kind, std::int64_t layer) const override {
     SCD_ASSIGN_OR_RETURN(const ConstTensorView view, Find(kind, layer));
+    SCD_RETURN_IF_ERROR(CheckFinite(view, files_.path, HfWeightName(kind, layer)));
     return HostTensor(view);
   }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/model/hf_names.h"
+#include "common/model/stored_weights.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -53,6 +54,7 @@ absl::StatusOr<ConstTensorView> Require(const SafetensorsFile& file, const std::
         absl::StrCat(file.path(), ": ", name, ": expected f32, f16 or bf16 ", shape.ToString(), ", got ",
                      std::string(DTypeName(view.dtype())), " ", view.shape().ToString()));
   }
+  SCD_RETURN_IF_ERROR(CheckFinite(view, file.path(), name));
   return view;
 }
 

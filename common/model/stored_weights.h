@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/weight_store.h"
 
@@ -21,6 +23,11 @@ class StoredWeights : public WeightStore {
   // As Load, before any conversion.
   virtual absl::StatusOr<StoredTensor> Stored(WeightKind kind, std::int64_t layer) const = 0;
 };
+
+// INVALID_ARGUMENT ("<file>: <tensor>: ...") where a number of a contiguous tensor of floats is NaN or
+// infinite. Looked at once, as a weight is loaded: one such number would spread through everything that is
+// computed from it.
+absl::Status CheckFinite(const ConstTensorView& view, absl::string_view file, absl::string_view tensor);
 
 }  // namespace scd
 

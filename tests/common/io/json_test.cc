@@ -49,6 +49,14 @@ TEST(ParseJsonTest, BoundsTheDepth) {
   EXPECT_THAT(ParseError(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
 }
 
+TEST(ParseJsonTest, BoundsTheNumberOfValues) {
+  std::string text = "[0";
+  for (std::size_t i = 2; i < kMaxJsonValues; ++i) text += ",0";  // the array itself is one
+  EXPECT_TRUE(ParseJson(text + "]", "x.json").ok());
+  EXPECT_THAT(ParseError(text + ",0]"), HasSubstr("has more than 4000000 values"));
+  EXPECT_THAT(ParseError(text + ",[]]"), HasSubstr("has more than 4000000 values"));
+}
+
 TEST(ParseJsonFileTest, BoundsTheSize) {
   testing::TempDir dir;
   testing::WriteFile(dir.File("a.json"), "[1, 2, 3]");

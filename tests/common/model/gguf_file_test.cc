@@ -66,7 +66,6 @@ TEST_F(GgufFileTest, ReadsTypedValues) {
     EXPECT_FALSE(file.IsArray("count"));
     EXPECT_TRUE(file.Has("count"));
     EXPECT_FALSE(file.Has("nothing"));
-    EXPECT_EQ(file.Keys().size(), 10U);
 
     const auto expect_error = [this](const absl::Status& status, const std::string& what) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -210,7 +209,7 @@ TEST_F(GgufFileTest, SurvivesDamage) {
       DequantiseBlocks(tensor.type, tensor.data.data(),
                        tensor.shape.num_elements() / GgmlBlockElements(tensor.type), values.data());
     }
-    for (const std::string& key : (*opened)->Keys()) {
+    for (const char* key : {"general.architecture", "general.alignment", "words", "floats"}) {
       (void)(*opened)->StringArray(key).ok();
       (void)(*opened)->FloatArray(key).ok();
       (void)(*opened)->String(key).ok();

@@ -253,6 +253,17 @@ TEST_F(GgufModelTest, UnPermutesQAndKOfLlamaOnly) {
   }
 }
 
+TEST_F(GgufModelTest, NumbersMustBeFinite) {
+  GgufBuilder builder =
+      OneLayer("llama").Remove("blk.0.attn_v.weight").F32Tensor("blk.0.attn_v.weight", {4, 8}, INFINITY);
+  const auto whole = Open(builder);
+  const auto weights = OpenGgufWeights(whole, Config(builder));
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_TRUE((*weights)->Load(WeightKind::kK, 0).ok());
+  EXPECT_EQ((*weights)->Load(WeightKind::kV, 0).status().message(),
+            path_ + ": blk.0.attn_v.weight: holds a number that is NaN or infinite");
+}
+
 // A file that the gguf package wrote from tests/data/tiny-llama gives that model's weights back.
 TEST_F(GgufModelTest, ReadsAConvertedModel) {
   auto opened = GgufFile::Open(testing::TestDataPath("gguf/tiny-llama.gguf"));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -133,6 +134,18 @@ TEST(HfWeightsTest, RefusesOtherShapesTypesAndTensors) {
     Rewrite(model, {}, "model.layers.2.mlp.up_proj.weight");
     ExpectRefused(model.path(), kFile, "model.layers.2.mlp.up_proj.weight: missing");
   }
+}
+
+TEST(HfWeightsTest, NumbersMustBeFinite) {
+  const ModelFolder model(testing::TestDataPath("tiny-llama"));
+  std::vector<float> values(64, 1);
+  values[7] = std::nanf("");
+  Rewrite(model, {{kTensor, ConstTensorView(values.data(), DType::kF32, {64})}}, kTensor);
+  const auto opened = Open(model.path());
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(opened->weights->Load(WeightKind::kQ, 0).ok());
+  EXPECT_EQ(opened->weights->Load(WeightKind::kFinalNorm, -1).status().message(),
+            model.File(kFile) + ": model.norm.weight: holds a number that is NaN or infinite");
 }
 
 TEST(HfWeightsTest, ShardsMustBeWholeAndStayInTheFolder) {

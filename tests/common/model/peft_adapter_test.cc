@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -136,6 +137,15 @@ TEST_F(PeftAdapterTest, ShapesMustFit) {
   const ModelConfig other = OpenBase("tiny-qwen3").config.model;  // another width of heads
   const absl::Status status = PeftAdapter::Open(testing::TestDataPath("tiny-llama-adapter"), other).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("expected f32, f16 or bf16 ["));
+}
+
+TEST_F(PeftAdapterTest, NumbersMustBeFinite) {
+  auto tensors = Tensors();
+  std::vector<float> values(static_cast<std::size_t>(tensors.front().view.num_elements()), 1);
+  values.back() = INFINITY;
+  tensors.front().view = ConstTensorView(values.data(), DType::kF32, tensors.front().view.shape());
+  Write(tensors);
+  ExpectRefused(kFile, tensors.front().name + ": holds a number that is NaN or infinite");
 }
 
 TEST_F(PeftAdapterTest, ExcludedModulesNeedNoTensors) {
