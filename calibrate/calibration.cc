@@ -1,8 +1,10 @@
 #include "calibrate/calibration.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "calibrate/bundle_tensors.h"
 #include "calibrate/corpus_stage.h"
+#include "calibrate/file_io.h"
 #include "calibrate/held_out_evaluator.h"
 #include "calibrate/model_pair.h"
 #include "calibrate/patch_choice.h"
@@ -23,6 +26,7 @@
 #include "calibrate/stage_clock.h"
 #include "calibrate/trace_stage.h"
 #include "common/bundle/bundle.h"
+#include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
 #include "common/server/command_line.h"
 #include "kernels/status_macros.h"
@@ -45,13 +49,28 @@ std::vector<std::int64_t> HiddenLayers(const PatchConfig& config, std::int64_t n
   return layers;
 }
 
-// The nearest folder of `path` that is there can be written to.
-absl::Status CheckWritable(const char* field, const std::string& path) {
+// A file can be made in the nearest folder of `path` that is there.
+absl::Status CheckWritable(absl::string_view field, const std::string& path) {
   fs::path folder = fs::absolute(path).lexically_normal();
   std::error_code ignored;
   while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  if (fs::is_directory(folder, ignored) && access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(field, ": ", path, ": cannot write in ", folder.string()));
+  std::string probe = (folder / ".scd-calibrate-XXXXXX").string();
+  const int descriptor = mkostemp(probe.data(), O_CLOEXEC);
+  if (descriptor < 0) return FileError(absl::StrCat(field, ": ", path), "cannot write in " + folder.string());
+  close(descriptor);
+  unlink(probe.c_str());
+  return absl::OkStatus();
+}
+
+// What WriteBundle would refuse at the end is refused at the start.
+absl::Status CheckOutput(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_empty(path, ignored) &&
+      !fs::exists(fs::path(path) / kManifestFile, ignored)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("output: ", path, ": is there and is no bundle; it is not replaced"));
+  }
+  return CheckWritable("output", path);
 }
 
 // One run, from opened models on.
@@ -300,13 +319,13 @@ absl::Status CheckCalibration(CalibrateConfig config) {
   Corpus corpus = MakeCorpus(config, pair);
   for (const CorpusSource& source : config.corpus.sources)
     SCD_RETURN_IF_ERROR(AddFileSource(source, &corpus));
-  SCD_RETURN_IF_ERROR(CheckWritable("output", config.output));
+  SCD_RETURN_IF_ERROR(CheckOutput(config.output));
   return CheckWritable("work_dir", config.work_dir);
 }
 
 absl::StatusOr<Digest> RunCalibration(CalibrateConfig config, Log& log, const ProgressStyle& progress,
                                       std::stop_token stop) {
-  SCD_RETURN_IF_ERROR(CheckWritable("output", config.output));
+  SCD_RETURN_IF_ERROR(CheckOutput(config.output));
   SCD_ASSIGN_OR_RETURN(const ModelPair pair, OpenModelPair(config));
   SCD_RETURN_IF_ERROR(ResolveForModel(pair.consumer.config, &config));
   log.Info(absl::StrCat("producer: ", pair.producer.description));

@@ -13,8 +13,6 @@
 namespace scd {
 namespace {
 
-constexpr std::int64_t kProgressUnits = 100;  // of one layer
-
 Digest LayerDigest(const Digest& inputs, std::int64_t layer, const PatchOptions& options) {
   const AlignerTraining& t = options.training;
   DigestBuilder builder("scd.calibrate.patch.v1");
@@ -127,12 +125,14 @@ absl::StatusOr<std::vector<LayerPatch>> RunPatchStage(const RunContext& context,
   if (count == 0) return out;
 
   SCD_ASSIGN_OR_RETURN(const auto workers, WorkerPool::Create(num_threads, count));
-  Progress progress(context.log, context.progress, "aligners", "% of layers' work", count * kProgressUnits);
+  const std::int64_t layer_epochs = std::max<std::int64_t>(1, options.training.max_epochs) *
+                                    static_cast<std::int64_t>(options.ranks.size());
+  Progress progress(context.log, context.progress, "aligners", "epochs", count * layer_epochs);
   SCD_RETURN_IF_ERROR(workers->Run(count, [&](HostMath& math, std::int64_t job) -> absl::Status {
     const std::size_t i = open[static_cast<std::size_t>(job)];
     std::int64_t shown = 0;
     const auto on_progress = [&](double fraction) {
-      const auto units = static_cast<std::int64_t>(fraction * kProgressUnits);
+      const auto units = static_cast<std::int64_t>(fraction * static_cast<double>(layer_epochs) + 1e-6);
       if (units > shown) progress.Add(units - shown);
       shown = std::max(shown, units);
     };

@@ -15,14 +15,15 @@ constexpr std::int64_t kPassRows = 512;
 
 class Continuation {
  public:
-  explicit Continuation(const SamplingJob& job) : job_(job), random_(job.seed) { TakeText(); }
+  Continuation(const SamplingJob& job, std::unique_ptr<Sequence> sequence)
+      : job_(job), random_(job.seed), sequence_(std::move(sequence)) {
+    TakeText();
+  }
 
   bool done() const { return part_ == job_.parts.size(); }
   const std::vector<std::int32_t>& ids() const { return ids_; }
-  std::int64_t max_tokens() const { return job_.max_tokens; }
   std::int64_t num_uncomputed() const { return static_cast<std::int64_t>(ids_.size()) - computed_; }
 
-  void set_sequence(std::unique_ptr<Sequence> sequence) { sequence_ = std::move(sequence); }
   ForwardChunk Chunk() const {
     return {.sequence = sequence_.get(),
             .tokens = absl::MakeConstSpan(ids_).subspan(static_cast<std::size_t>(computed_)),
@@ -106,11 +107,8 @@ SamplingBatch::SamplingBatch(const Transformer& model, const std::vector<bool>& 
 absl::StatusOr<std::vector<std::vector<std::int32_t>>> SamplingBatch::Run(absl::Span<const SamplingJob> jobs,
                                                                           std::stop_token stop) {
   const ModelConfig& config = model_.config();
-  std::vector<Continuation> open;
-  open.reserve(jobs.size());
   std::int64_t pages = 0, rows = kPassRows;
   for (const SamplingJob& job : jobs) {
-    open.emplace_back(job);
     pages += (job.max_tokens + kPageTokens - 1) / kPageTokens;
     rows = std::max(rows, job.max_tokens);
   }
@@ -122,9 +120,11 @@ absl::StatusOr<std::vector<std::vector<std::int32_t>>> SamplingBatch::Run(absl::
                                                               pages));
   SCD_ASSIGN_OR_RETURN(const auto workspace,
                        model_.CreateWorkspace(rows, static_cast<std::int64_t>(jobs.size())));
-  for (Continuation& c : open) {
-    SCD_ASSIGN_OR_RETURN(auto sequence, Sequence::Create(*cache, c.max_tokens()));
-    c.set_sequence(std::move(sequence));
+  std::vector<Continuation> open;  // their sequences go before the cache
+  open.reserve(jobs.size());
+  for (const SamplingJob& job : jobs) {
+    SCD_ASSIGN_OR_RETURN(auto sequence, Sequence::Create(*cache, job.max_tokens));
+    open.emplace_back(job, std::move(sequence));
   }
   for (;;) {
     std::vector<Continuation*> running;
