@@ -143,14 +143,14 @@ class BlockState {
                 kTile, false);
   }
 
+  // While K is multiplied, memory is asked for V of the same positions, which is next.
   void ScoreByDots(const KvTile& tile, const Strip& strip) {
     tile.ForEachRun(
-        strip.visible, [&](const float* k, const float*, std::int64_t offset, std::int64_t count) {
+        strip.visible, [&](const float* k, const float* v, std::int64_t offset, std::int64_t count) {
           std::int64_t p = 0;
           for (; p + 4 <= count; p += 4) {
-            std::int64_t i = strip.begin;
-            for (; i + 3 <= strip.end; i += 3) DotQueries<3>(i, k + p * head_dim_, offset + p);
-            for (; i < strip.end; ++i) DotQueries<1>(i, k + p * head_dim_, offset + p);
+            const auto* next = reinterpret_cast<const std::byte*>(v + p * head_dim_);
+            ScoreFourKeys(strip, k + p * head_dim_, offset + p, {next, 2 * kCacheLineBytes});
           }
           for (; p < count; ++p) {
             for (std::int64_t i = strip.begin; i < strip.end; ++i) {
@@ -160,11 +160,25 @@ class BlockState {
         });
   }
 
+  void ScoreFourKeys(const Strip& strip, const float* k, std::int64_t column, Ahead ahead) {
+    std::int64_t i = strip.begin;
+    if (strip.end - i >= 3) {
+      DotQueries<3, 2>(i, k, column, ahead);
+      i += 3;
+    } else {
+      DotQueries<1, 2>(i, k, column, ahead);
+      i += 1;
+    }
+    for (; strip.end - i >= 3; i += 3) DotQueries<3, 0>(i, k, column, ahead);
+    for (; i < strip.end; ++i) DotQueries<1, 0>(i, k, column, ahead);
+  }
+
   // kCount queries with four keys.
-  template <int kCount>
-  void DotQueries(std::int64_t first, const float* k, std::int64_t column) {
+  template <int kCount, int kLinesAhead>
+  void DotQueries(std::int64_t first, const float* k, std::int64_t column, Ahead ahead) {
     float dots[kCount][4];
-    DotTile<kCount>(queries_ + first * head_dim_, head_dim_, k, head_dim_, head_dim_, dots);
+    DotTile<kCount, kLinesAhead>(queries_ + first * head_dim_, head_dim_, k, head_dim_, head_dim_, dots,
+                                 ahead);
     for (int i = 0; i < kCount; ++i) std::copy_n(dots[i], 4, scores_ + (first + i) * kTile + column);
   }
 
