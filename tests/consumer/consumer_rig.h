@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "scd/v1/consumer.grpc.pb.h"
+#include "tests/support/consumer_client.h"
 #include "tests/support/hostile_producer.h"
 #include "tests/support/in_process_daemon.h"
 #include "tests/support/temp_dir.h"
@@ -25,17 +25,6 @@ struct RigOptions {
   bool with_bundle = true;  // false: a consumer that knows only mode local
 };
 
-struct Answer {
-  grpc::Status status;
-  std::vector<std::int32_t> ids;
-  std::string text;
-  std::vector<v1::TokenEvent> tokens;
-  v1::GenerateDone done;
-  double seconds = 0;
-
-  const v1::TransferReport& report() const { return done.report(); }
-};
-
 class ConsumerRig {
  public:
   explicit ConsumerRig(const RigOptions& options = {});
@@ -43,7 +32,7 @@ class ConsumerRig {
   HostileProducer& hostile() { return *hostile_; }
   InProcessDaemon& consumer() { return *consumer_; }
   InProcessDaemon& producer() { return *producer_; }
-  v1::Consumer::Stub& stub() { return *stub_; }
+  v1::Consumer::Stub& stub() { return client_->stub(); }
 
   // Starts the honest producer (again) on `port`, or ends it.
   void StartProducer(int port = 0);
@@ -53,13 +42,17 @@ class ConsumerRig {
   static std::vector<std::int32_t> Prompt(std::size_t length, unsigned seed = 1);
 
   static v1::GenerateRequest Request(const std::vector<std::int32_t>& prompt, const std::string& mode,
-                                     v1::Policy policy, std::uint32_t max_tokens = 8);
-  Answer Generate(const v1::GenerateRequest& request, double deadline_seconds = 20);
-  grpc::Status Score(const v1::ScoreRequest& request, v1::ScoreResponse* response);
-  v1::ConsumerInfo Info();
-
-  // Whether within `seconds` no request is in flight and no page is used.
-  bool BecomesIdle(double seconds);
+                                     v1::Policy policy, std::uint32_t max_tokens = 8) {
+    return ConsumerClient::Request(prompt, mode, policy, max_tokens);
+  }
+  Answer Generate(const v1::GenerateRequest& request, double deadline_seconds = 20) {
+    return client_->Generate(request, deadline_seconds);
+  }
+  grpc::Status Score(const v1::ScoreRequest& request, v1::ScoreResponse* response) {
+    return client_->Score(request, response);
+  }
+  v1::ConsumerInfo Info() { return client_->Info(); }
+  bool BecomesIdle(double seconds) { return client_->BecomesIdle(seconds); }
 
  private:
   TempDir dir_;
@@ -69,7 +62,7 @@ class ConsumerRig {
   std::unique_ptr<InProcessDaemon> producer_;
   std::unique_ptr<HostileProducer> hostile_;
   std::unique_ptr<InProcessDaemon> consumer_;
-  std::unique_ptr<v1::Consumer::Stub> stub_;
+  std::unique_ptr<ConsumerClient> client_;
 };
 
 }  // namespace scd::testing
