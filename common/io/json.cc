@@ -78,6 +78,7 @@ class DocumentBuilder {
   }
 
   bool Open(json container) {
+    if (num_values_ >= kMaxJsonValues) return Fail(absl::StrCat("has more than ", kMaxJsonValues, " values"));
     if (open_.size() >= kMaxJsonDepth)
       return Fail(absl::StrCat("nested deeper than ", kMaxJsonDepth, " levels"));
     // Addresses of open containers are stable: only the innermost one grows.
