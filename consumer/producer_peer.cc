@@ -46,7 +46,6 @@ TransferOutcome ProducerPeer::Explain(const grpc::Status& status, bool stream_be
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kUnimplemented:
       reason = TransferReason::kRefused;
       break;
     case absl::StatusCode::kResourceExhausted:

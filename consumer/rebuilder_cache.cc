@@ -26,8 +26,12 @@ LayerCode Piece(const LayerCode& code, std::int64_t begin, std::int64_t count) {
 
 }  // namespace
 
-RebuilderCache::RebuilderCache(const Bundle& bundle, const Transformer& transformer, std::int64_t capacity)
-    : bundle_(bundle), transformer_(transformer), capacity_(std::max<std::int64_t>(capacity, 1)) {
+RebuilderCache::RebuilderCache(const Bundle& bundle, const Transformer& transformer, std::int64_t capacity,
+                               std::int64_t max_rows)
+    : bundle_(bundle),
+      transformer_(transformer),
+      capacity_(std::max<std::int64_t>(capacity, 1)),
+      max_rows_(std::max<std::int64_t>(max_rows, 1)) {
   const std::int64_t num_layers = transformer.config().num_layers;
   projections_.reserve(static_cast<std::size_t>(num_layers));
   for (std::int64_t layer = 0; layer < num_layers; ++layer)
@@ -49,7 +53,7 @@ absl::StatusOr<RebuilderCache::Entry*> RebuilderCache::Find(const LayerPlan& pla
   Entry entry{plan.layers, plan.code_dtype, nullptr, nullptr};
   SCD_ASSIGN_OR_RETURN(entry.rebuilder, LayerRebuilder::Create(bundle_, plan, projections_,
                                                                transformer_.rope(), transformer_.backend()));
-  SCD_ASSIGN_OR_RETURN(entry.workspace, entry.rebuilder->CreateWorkspace(kMaxRows));
+  SCD_ASSIGN_OR_RETURN(entry.workspace, entry.rebuilder->CreateWorkspace(max_rows_));
   entries_.push_front(std::move(entry));
   if (size() > capacity_) entries_.pop_back();
   return &entries_.front();
@@ -59,11 +63,11 @@ absl::Status RebuilderCache::Rebuild(const LayerPlan& plan, const LayerCode& cod
                                      Stream& stream) {
   SCD_ASSIGN_OR_RETURN(Entry * entry, Find(plan));
   const PagedKv pages = sequence.view(code.layer);
-  if (code.num_tokens <= kMaxRows) {
+  if (code.num_tokens <= max_rows_) {
     SCD_RETURN_IF_ERROR(entry->rebuilder->Rebuild(*entry->workspace, stream, code, pages));
   } else {
-    for (std::int64_t begin = 0; begin < code.num_tokens; begin += kMaxRows) {
-      const LayerCode piece = Piece(code, begin, std::min(kMaxRows, code.num_tokens - begin));
+    for (std::int64_t begin = 0; begin < code.num_tokens; begin += max_rows_) {
+      const LayerCode piece = Piece(code, begin, std::min(max_rows_, code.num_tokens - begin));
       SCD_RETURN_IF_ERROR(entry->rebuilder->Rebuild(*entry->workspace, stream, piece, pages));
     }
   }

@@ -20,11 +20,10 @@ namespace scd {
 
 class RebuilderCache {
  public:
-  // Rows that are rebuilt at once; codes of more tokens are rebuilt in pieces.
-  static constexpr std::int64_t kMaxRows = 512;
-
-  // `bundle` and `transformer` outlive this. capacity >= 1.
-  RebuilderCache(const Bundle& bundle, const Transformer& transformer, std::int64_t capacity);
+  // `bundle` and `transformer` outlive this. capacity >= 1 plans; max_rows >= 1 are rebuilt at once, codes of
+  // more tokens in pieces.
+  RebuilderCache(const Bundle& bundle, const Transformer& transformer, std::int64_t capacity,
+                 std::int64_t max_rows = 512);
 
   // Makes the plan's rebuilder ready; INVALID_ARGUMENT for a plan that the bundle cannot do.
   absl::Status Prepare(const LayerPlan& plan);
@@ -48,6 +47,7 @@ class RebuilderCache {
   const Bundle& bundle_;
   const Transformer& transformer_;
   const std::int64_t capacity_;
+  const std::int64_t max_rows_;
   std::vector<KvProjection> projections_;
   std::list<Entry> entries_;  // most recently used first
 };
