@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,6 +45,10 @@ struct Case {
   grpc::StatusCode code;
   HostileProducer::Script script;
 };
+
+void PrintTo(const Case& c, std::ostream* os) {
+  *os << c.name;
+}
 
 // A script that changes the honest answer and sends what became of it.
 HostileProducer::Script Changed(std::function<void(Responses&)> change) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,10 @@ struct ModelCase {
   std::string folder;  // under cases/
   std::string target;  // the file of a model folder that it stands for; empty: it is the model
 };
+
+void PrintTo(const ModelCase& c, std::ostream* os) {
+  *os << c.folder;
+}
 
 class ModelRefusalTest : public ::testing::TestWithParam<ModelCase> {};
 
