@@ -53,9 +53,7 @@ absl::StatusOr<std::vector<std::int32_t>> PromptEncoder::Encode(const v1::Prompt
       SCD_RETURN_IF_ERROR(CheckIds("prompt.tokens.ids", ids));
       break;
     case v1::Prompt::kChat: {
-      SCD_ASSIGN_OR_RETURN(const std::string text, RenderChat(prompt.chat()));
-      SCD_ASSIGN_OR_RETURN(
-          ids, tokenizer_.Encode(text, {.allow_special_tokens = true, .add_default_tokens = false}));
+      SCD_ASSIGN_OR_RETURN(ids, EncodeMessages(prompt.chat()));
       break;
     }
     case v1::Prompt::KIND_NOT_SET:
@@ -91,7 +89,7 @@ absl::Status PromptEncoder::CheckTextSize(std::string_view field, std::size_t by
                                                  " tokens, the most that are served"));
 }
 
-absl::StatusOr<std::string> PromptEncoder::RenderChat(const v1::Chat& chat) const {
+absl::StatusOr<std::vector<std::int32_t>> PromptEncoder::EncodeMessages(const v1::Chat& chat) const {
   if (!chat_template_.ok()) {
     return absl::Status(chat_template_.status().code(),
                         absl::StrCat("prompt.chat: ", chat_template_.status().message()));
@@ -107,12 +105,11 @@ absl::StatusOr<std::string> PromptEncoder::RenderChat(const v1::Chat& chat) cons
     messages.push_back({message.role(), message.content()});
   }
   SCD_RETURN_IF_ERROR(CheckTextSize("prompt.chat", bytes));
-  absl::StatusOr<std::string> text = (*chat_template_)->Render(messages);
-  if (!text.ok()) {
-    return absl::Status(text.status().code(),
-                        absl::StrCat("prompt.chat.messages: ", text.status().message()));
+  absl::StatusOr<std::vector<std::int32_t>> ids = EncodeChat(**chat_template_, tokenizer_, messages);
+  if (!ids.ok()) {
+    return absl::Status(ids.status().code(), absl::StrCat("prompt.chat.messages: ", ids.status().message()));
   }
-  return text;
+  return ids;
 }
 
 }  // namespace scd

@@ -36,7 +36,7 @@ class PromptEncoder {
 
  private:
   absl::Status CheckTextSize(std::string_view field, std::size_t bytes) const;
-  absl::StatusOr<std::string> RenderChat(const v1::Chat& chat) const;
+  absl::StatusOr<std::vector<std::int32_t>> EncodeMessages(const v1::Chat& chat) const;
 
   const Tokenizer& tokenizer_;
   const std::int64_t max_tokens_;
