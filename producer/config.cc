@@ -34,6 +34,8 @@ void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
   stream.Int("stall_timeout_seconds", &config->stream.stall_timeout_seconds,
              {.min = 1, .max = 3600, .unit = "seconds"});
 
+  stream.Int("max_streams", &config->stream.max_streams, {.min = 1, .max = 65536, .unit = "streams"});
+
   YamlSection store = root.Section("code_store");
   store.Int("capacity_mib", &config->code_store.capacity_mib, {.min = 0, .max = 1 << 24, .unit = "MiB"});
   store.Int("block_tokens", &config->code_store.block_tokens, {.min = 1, .max = 65536, .unit = "tokens"});

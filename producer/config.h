@@ -24,6 +24,7 @@ struct PrefillConfig {
 struct StreamConfig {
   std::int64_t queue_frames = 64;           // frames that wait for a reader before its prefill pauses
   std::int64_t stall_timeout_seconds = 30;  // a reader that takes nothing for so long is ended
+  std::int64_t max_streams = 256;           // at one time, waiting ones included; beyond: RESOURCE_EXHAUSTED
 };
 
 struct CodeStoreConfig {

@@ -37,6 +37,7 @@ void PrefillCall::Start(v1::PrefillHeader header, RequestTracker::Lease lease,
   header_ = std::move(header);
   lease_ = std::move(lease);
   const std::weak_ptr<PrefillCall> weak = weak_from_this();
+  environment_.stall_watch.Add(weak);
   on_shutdown_.emplace(shutdown, [weak] {
     if (const auto call = weak.lock()) call->Abandon(absl::UnavailableError("the producer is shutting down"));
   });
@@ -91,13 +92,24 @@ void PrefillCall::Complete(const absl::Status& status, const PrefillTimings& tim
   trailer_.set_prefill_ms(timings.prefill_ms);
   trailer_.set_encode_ms(timings.encode_ms);
   if (!status.ok()) {
-    // A write that its reader does not take would hold back the status for ever.
-    if (writing_ && !finished_ && absl::IsResourceExhausted(status)) context_->TryCancel();
     FinishWith(status);
     return;
   }
   EnqueueTrailer();
   Advance();
+}
+
+void PrefillCall::CheckStall(absl::Time now) {
+  const absl::Duration timeout = environment_.stall_timeout;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (finished_ || !writing_ || now - write_started_ < timeout) return;
+    FinishWith(absl::ResourceExhaustedError(
+        absl::StrCat("the reader took nothing for ", absl::FormatDuration(timeout))));
+    // The status waits behind a write that its reader does not take: it would hold the stream for ever.
+    context_->TryCancel();
+  }
+  environment_.engine.Cancel(*this);
 }
 
 void PrefillCall::OnWriteDone(bool ok) {
@@ -149,6 +161,7 @@ void PrefillCall::Advance() {
   in_flight_ = std::move(outbox_.front());
   outbox_.pop_front();
   writing_ = true;
+  write_started_ = absl::Now();
   StartWrite(&in_flight_);
 }
 

@@ -25,6 +25,7 @@
 #include "producer/code_collector.h"
 #include "producer/prefill_engine.h"
 #include "producer/prefill_job.h"
+#include "producer/stall_watch.h"
 #include "scd/v1/producer.pb.h"
 
 namespace scd {
@@ -34,12 +35,15 @@ struct PrefillCallEnvironment {
   PrefillEngine& engine;
   Log& log;
   TransferMetrics& metrics;
+  StallWatch& stall_watch;
   std::int64_t queue_frames = 64;
+  absl::Duration stall_timeout = absl::Seconds(30);
 };
 
 // Owns itself until gRPC and the engine have both let go of it.
 class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
                           public PrefillJob,
+                          public StallWatch::Watched,
                           public std::enable_shared_from_this<PrefillCall> {
  public:
   static std::shared_ptr<PrefillCall> Create(grpc::CallbackServerContext* context,
@@ -59,6 +63,9 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   bool HasRoom() const override;
   void Deliver(LayerCode code) override;
   void Complete(const absl::Status& status, const PrefillTimings& timings) override;
+
+  // StallWatch::Watched
+  void CheckStall(absl::Time now) override;
 
   // ServerWriteReactor
   void OnWriteDone(bool ok) override;
@@ -95,6 +102,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   std::deque<v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
   v1::PrefillResponse in_flight_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time write_started_ ABSL_GUARDED_BY(mutex_);
   bool complete_ ABSL_GUARDED_BY(mutex_) = false;  // the trailer is in the outbox or written
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
   absl::Status status_ ABSL_GUARDED_BY(mutex_);    // with which

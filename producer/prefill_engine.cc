@@ -23,7 +23,6 @@ struct PrefillEngine::Entry {
   std::optional<CodeCollector> collector;  // where codes are to be stored
   std::size_t num_stored_blocks = 0;
   std::int64_t position = 0;  // tokens before it are done
-  std::optional<absl::Time> paused_since;
   PrefillTimings timings;
 
   std::int64_t num_tokens() const { return static_cast<std::int64_t>(job->input().token_ids.size()); }
@@ -130,14 +129,9 @@ void PrefillEngine::Complete(Entry& entry, const absl::Status& status) {
 
 void PrefillEngine::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    Entries stalled;
-    const std::shared_ptr<Entry> entry = PickRunnable(&stalled);
-    for (const auto& reader : stalled) {
-      Complete(*reader, absl::ResourceExhaustedError(absl::StrCat(
-                            "the reader took nothing for ", absl::FormatDuration(options_.stall_timeout))));
-    }
+    const std::shared_ptr<Entry> entry = PickRunnable();
     if (entry == nullptr) {
-      if (stalled.empty()) Sleep();
+      Sleep();
       continue;
     }
     absl::Status status = RunChunk(*entry, stop);
@@ -165,23 +159,13 @@ void PrefillEngine::Activate() {
   }
 }
 
-std::shared_ptr<PrefillEngine::Entry> PrefillEngine::PickRunnable(Entries* stalled) {
-  const absl::Time now = absl::Now();
+std::shared_ptr<PrefillEngine::Entry> PrefillEngine::PickRunnable() {
   const absl::MutexLock lock(&mutex_);
   Activate();
-  for (auto place = active_.begin(); place != active_.end();) {
-    Entry& entry = **place;
-    if (entry.job->HasRoom()) {
-      entry.paused_since.reset();
-      running_ = *place;
-      return running_;
-    }
-    if (!entry.paused_since.has_value()) entry.paused_since = now;
-    const auto next = std::next(place);
-    if (now - *entry.paused_since >= options_.stall_timeout) stalled->splice(stalled->end(), active_, place);
-    place = next;
-  }
-  return nullptr;
+  const auto place =
+      std::find_if(active_.begin(), active_.end(), [](const auto& entry) { return entry->job->HasRoom(); });
+  running_ = place == active_.end() ? nullptr : *place;
+  return running_;
 }
 
 absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) {
@@ -239,13 +223,8 @@ bool PrefillEngine::Settle(const std::shared_ptr<Entry>& entry, absl::Status* st
 
 void PrefillEngine::Sleep() {
   const absl::MutexLock lock(&mutex_);
-  absl::Time deadline = absl::InfiniteFuture();
-  for (const auto& entry : active_) {
-    if (entry->paused_since.has_value())
-      deadline = std::min(deadline, *entry->paused_since + options_.stall_timeout);
-  }
   const auto wanted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return woken_ || stopping_; };
-  mutex_.AwaitWithDeadline(absl::Condition(&wanted), deadline);
+  mutex_.Await(absl::Condition(&wanted));
   woken_ = false;
 }
 

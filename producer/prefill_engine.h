@@ -35,7 +35,6 @@ struct PrefillEngineOptions {
   std::int64_t max_queued_requests = 64;
   std::int64_t max_cached_plans = 8;
   std::int64_t block_tokens = 64;  // of the code store
-  absl::Duration stall_timeout = absl::Seconds(30);
 };
 
 class PrefillEngine {
@@ -76,8 +75,8 @@ class PrefillEngine {
   void Run(const std::stop_token& stop);
   // Gives queued jobs their pages, as far as there are any.
   void Activate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first active job that has room, as running_; null where there is none. Takes stalled jobs out.
-  std::shared_ptr<Entry> PickRunnable(Entries* stalled);
+  // The first active job that has room, as running_; null where there is none.
+  std::shared_ptr<Entry> PickRunnable();
   absl::Status RunChunk(Entry& entry, const std::stop_token& stop);
   // After a chunk: whether the entry left, because of an error, the end of its prompt (OK) or Cancel
   // (CANCELLED).

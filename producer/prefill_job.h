@@ -39,8 +39,8 @@ class PrefillJob {
   // PrefillEngine::Wake makes the engine ask again.
   virtual bool HasRoom() const = 0;
   virtual void Deliver(LayerCode code) = 0;
-  // The last call, exactly once; the prompt's pages are free again. CANCELLED, RESOURCE_EXHAUSTED (a reader
-  // that stalled), UNAVAILABLE (the engine ends) or an error of the model.
+  // The last call, exactly once; the prompt's pages are free again. CANCELLED, UNAVAILABLE (the
+  // engine ends) or an error of the model.
   virtual void Complete(const absl::Status& status, const PrefillTimings& timings) = 0;
 };
 

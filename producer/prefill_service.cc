@@ -1,9 +1,11 @@
 #include "producer/prefill_service.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/wire/frame_codec.h"
 #include "grpcpp/server_context.h"
 
@@ -12,7 +14,13 @@ namespace scd {
 PrefillService::PrefillService(const PrefillServiceParts& parts)
     : parts_(parts),
       served_{parts.model_digest, parts.vocab_size, parts.max_prompt_tokens, &parts.bundles},
-      environment_{parts.engine, parts.log, parts.metrics, parts.queue_frames} {}
+      stall_watch_(std::min(parts.stall_timeout / 4, absl::Seconds(1))),
+      environment_{.engine = parts.engine,
+                   .log = parts.log,
+                   .metrics = parts.metrics,
+                   .stall_watch = stall_watch_,
+                   .queue_frames = parts.queue_frames,
+                   .stall_timeout = parts.stall_timeout} {}
 
 grpc::ServerWriteReactor<v1::PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext* context,
                                                                        const v1::PrefillRequest* request) {
@@ -25,6 +33,11 @@ grpc::ServerWriteReactor<v1::PrefillResponse>* PrefillService::Prefill(grpc::Cal
 void PrefillService::StartCall(PrefillCall& call, const v1::PrefillRequest& request) {
   absl::StatusOr<RequestTracker::Lease> lease = parts_.requests.Admit();
   if (!lease.ok()) return call.Refuse(lease.status());
+  // Each stream may hold a queue of frames, whatever its reader does.
+  if (parts_.requests.num_in_flight() > parts_.max_streams) {
+    return call.Refuse(absl::ResourceExhaustedError(
+        absl::StrCat("the producer has ", parts_.max_streams, " streams already, its most")));
+  }
   absl::StatusOr<PrefillInput> input = CheckPrefillRequest(request, served_);
   if (!input.ok()) return call.Refuse(input.status());
 

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <string>
 
-#include "common/model/model_source.h"
+#include "absl/time/time.h"
 #include "common/server/log.h"
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
@@ -15,6 +15,7 @@
 #include "producer/prefill_call.h"
 #include "producer/prefill_engine.h"
 #include "producer/request_check.h"
+#include "producer/stall_watch.h"
 #include "scd/v1/producer.grpc.pb.h"
 
 namespace scd {
@@ -27,6 +28,8 @@ struct PrefillServiceParts {
   std::int64_t block_tokens = 64;
   std::int64_t max_prompt_tokens = 0;
   std::int64_t queue_frames = 64;
+  std::int64_t max_streams = 256;  // beyond: RESOURCE_EXHAUSTED
+  absl::Duration stall_timeout = absl::Seconds(30);
   v1::ProducerInfo info;  // what does not change
   Digest model_digest;
   std::int64_t vocab_size = 0;
@@ -52,6 +55,7 @@ class PrefillService final : public v1::Producer::CallbackService {
 
   const PrefillServiceParts parts_;
   const ServedModel served_;
+  StallWatch stall_watch_;
   const PrefillCallEnvironment environment_;
   std::stop_source shutdown_;
 };

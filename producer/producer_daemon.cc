@@ -65,6 +65,8 @@ ProgramInfo ProducerDaemon::program() const {
 DaemonConfig ProducerDaemon::default_config() const {
   DaemonConfig config;
   config.grpc.listen = {"127.0.0.1", 7070};
+  // A prompt takes some 3 bytes for each token; parsed, a hostile message takes many times its size.
+  config.grpc.max_message_bytes = 4 << 20;
   config.metrics_listen = HostPort{"127.0.0.1", 9470};
   return config;
 }
@@ -95,7 +97,6 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
   options.max_queued_requests = config_.prefill.max_queued_requests;
   options.max_cached_plans = config_.prefill.max_cached_plans;
   options.block_tokens = config_.code_store.block_tokens;
-  options.stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds);
   SCD_ASSIGN_OR_RETURN(parts->engine,
                        PrefillEngine::Create(*parts->transformer, options, parts->store.get()));
 
@@ -127,6 +128,8 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
                           .block_tokens = config_.code_store.block_tokens,
                           .max_prompt_tokens = longest,
                           .queue_frames = config_.stream.queue_frames,
+                          .max_streams = config_.stream.max_streams,
+                          .stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds),
                           .info = MakeInfo(*model_, *bundles_, *backend_, longest),
                           .model_digest = model_->digest,
                           .vocab_size = model_->config.vocab_size,

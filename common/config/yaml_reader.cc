@@ -100,7 +100,12 @@ YamlSection YamlSection::Section(std::string_view key) {
     }
     node = nullptr;
   }
-  reader_->sections_.push_back(State{node, PathOf(key), {}});
+  // Several parts of a program may read one section: its known keys are those of all of them.
+  const std::string path = PathOf(key);
+  const auto opened = std::find_if(reader_->sections_.begin(), reader_->sections_.end(),
+                                   [&path](const State& section) { return section.path == path; });
+  if (opened != reader_->sections_.end()) return {reader_, &*opened};
+  reader_->sections_.push_back(State{node, path, {}});
   return {reader_, &reader_->sections_.back()};
 }
 
@@ -172,12 +177,8 @@ void YamlSection::Int(std::string_view key, int* value, IntRange range) {
 }
 
 void YamlSection::Int(std::string_view key, std::optional<std::int64_t>* value, IntRange range) {
-  std::int64_t read = 0;
-  const YamlNode* node = Lookup(key);
-  if (node == nullptr) return;
-  if (const auto parsed = ParseInt(*node, PathOf(key), range)) {
-    read = *parsed;
-    *value = read;
+  if (const YamlNode* node = Lookup(key)) {
+    if (const auto parsed = ParseInt(*node, PathOf(key), range)) *value = *parsed;
   }
 }
 

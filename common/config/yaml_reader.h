@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -57,6 +56,7 @@ class YamlSection {
   // Whether its value is this plain word, for keys that take a word or something else.
   bool IsWord(std::string_view key, std::string_view word);
 
+  // Several calls give the same section.
   YamlSection Section(std::string_view key);
   // A list of sections, for example one for each of several models.
   std::vector<YamlSection> Sections(std::string_view key, ListSize size = {});

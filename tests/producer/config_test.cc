@@ -7,6 +7,7 @@
 #include "common/server/daemon_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "producer/producer_daemon.h"
 #include "tests/support/shared_data.h"
 
 namespace scd {
@@ -70,7 +71,8 @@ TEST(ProducerConfigTest, TheShippedFileHoldsTheDefaults) {
   EXPECT_EQ(daemon.grpc.listen.ToString(), "127.0.0.1:7070");
   EXPECT_EQ(daemon.metrics_listen->ToString(), "127.0.0.1:9470");
   EXPECT_EQ(daemon.shutdown_grace_seconds, DaemonConfig().shutdown_grace_seconds);
-  EXPECT_EQ(daemon.grpc.max_message_bytes, DaemonConfig().grpc.max_message_bytes);
+  EXPECT_EQ(config.stream.max_streams, defaults.stream.max_streams);
+  EXPECT_EQ(daemon.grpc.max_message_bytes, ProducerDaemon().default_config().grpc.max_message_bytes);
   EXPECT_EQ(daemon.grpc.keepalive_seconds, DaemonConfig().grpc.keepalive_seconds);
   EXPECT_EQ(daemon.log_level, DaemonConfig().log_level);
 }
@@ -91,6 +93,7 @@ TEST(ProducerConfigTest, EveryNumberHasItsRange) {
       {"prefill.max_cached_plans", "0", "257", "1 to 256 plans"},
       {"stream.queue_frames", "0", "65537", "1 to 65536 frames"},
       {"stream.stall_timeout_seconds", "0", "3601", "1 to 3600 seconds"},
+      {"stream.max_streams", "0", "65537", "1 to 65536 streams"},
       {"code_store.capacity_mib", "-1", "16777217", "0 to 16777216 MiB"},
       {"code_store.block_tokens", "0", "65537", "1 to 65536 tokens"},
   };

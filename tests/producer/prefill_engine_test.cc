@@ -230,15 +230,6 @@ TEST_F(PrefillEngineTest, APausedJobCanBeCancelled) {
   EXPECT_EQ(engine_->stats().pages_used, 0);
 }
 
-TEST_F(PrefillEngineTest, AStalledReaderIsEnded) {
-  Create({.chunk_tokens = 16, .kv_tokens = 512, .stall_timeout = absl::Milliseconds(20)});
-  const auto job = std::make_shared<FakeJob>(testing::TestTokens(100));
-  job->SetRoom(false);
-  ASSERT_TRUE(engine_->Submit(job).ok());
-  EXPECT_EQ(job->WaitComplete().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(engine_->stats().pages_used, 0);
-}
-
 TEST_F(PrefillEngineTest, APromptThatCannotFitIsRefused) {
   Create({.chunk_tokens = 16, .kv_tokens = 64});
   EXPECT_EQ(engine_->Submit(std::make_shared<FakeJob>(testing::TestTokens(65))).code(),

@@ -183,20 +183,47 @@ TEST(PrefillServiceTest, ASlowReaderSlowsOnlyItself) {
 TEST(PrefillServiceTest, AReaderThatStallsIsEnded) {
   ServiceOptions options;
   options.engine.chunk_tokens = 32;
-  options.engine.stall_timeout = absl::Milliseconds(100);
+  options.stall_timeout = absl::Milliseconds(200);
   options.queue_frames = 4;
   ServiceRig rig(options);
-  const auto stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));
+  const v1::PrefillRequest request = PrefillOf(TestTokens(512), 1, DType::kF32);
+  // In the middle of its prefill, then with codes from the store.
+  for (std::size_t num_lines = 1; num_lines <= 3; ++num_lines) {
+    const auto stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));
+    grpc::ClientContext context;
+    const auto reader = stub->Prefill(&context, request);
+    EXPECT_TRUE(Eventually([&] { return rig.log().lines().size() == num_lines && rig.Idle(); }));
+    EXPECT_THAT(rig.log().lines().back(), AllOf(HasSubstr("status=resource_exhausted"),
+                                                HasSubstr("the reader took nothing for 200ms")));
+    v1::PrefillResponse message;
+    while (reader->Read(&message)) {
+    }
+    EXPECT_FALSE(reader->Finish().ok());
+    if (num_lines == 1) {
+      ++num_lines;
+      EXPECT_TRUE(Fetch(*rig.Stub(), request).status.ok());
+      EXPECT_TRUE(Eventually([&] { return rig.log().lines().size() == num_lines && rig.Idle(); }));
+    }
+  }
+}
+
+TEST(PrefillServiceTest, StreamsAreBounded) {
+  ServiceOptions options;
+  options.max_streams = 1;
+  ServiceRig rig(options);
+  Gate gate(SharedTinyProducer().backend(), 0);
+  const auto stub = rig.Stub();
   grpc::ClientContext context;
-  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(512), 1, DType::kF32));
-  EXPECT_TRUE(Eventually([&] { return !rig.log().lines().empty(); }));
-  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
-  EXPECT_THAT(rig.log().lines().back(),
-              AllOf(HasSubstr("status=resource_exhausted"), HasSubstr("the reader took nothing for 100ms")));
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(50)));
+  gate.WaitReached();
+  const Received refused = Fetch(*stub, PrefillOf(TestTokens(50)));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("1 streams already"));
+  gate.Open();
   v1::PrefillResponse message;
   while (reader->Read(&message)) {
   }
-  EXPECT_FALSE(reader->Finish().ok());
+  EXPECT_TRUE(reader->Finish().ok());
 }
 
 TEST(PrefillServiceTest, BadRequestsAreRefusedAndHarmNobody) {
@@ -213,6 +240,9 @@ TEST(PrefillServiceTest, BadRequestsAreRefusedAndHarmNobody) {
   EXPECT_EQ(Fetch(*stub, v1::PrefillRequest()).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   v1::PrefillRequest too_long = PrefillOf(TestTokens(513));
   EXPECT_EQ(Fetch(*stub, too_long).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::PrefillRequest endless_plan = PrefillOf(TestTokens(20));
+  for (int i = 0; i < 500'000; ++i) endless_plan.mutable_plan()->add_layers();
+  EXPECT_EQ(Fetch(*stub, endless_plan).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   v1::PrefillRequest shouting = PrefillOf(TestTokens(20));
   shouting.set_request_id("x status=ok\nprefill id=forged");
   EXPECT_TRUE(Fetch(*stub, shouting).status.ok());
@@ -222,12 +252,12 @@ TEST(PrefillServiceTest, BadRequestsAreRefusedAndHarmNobody) {
                    .ok());
 
   EXPECT_TRUE(Fetch(*stub, PrefillOf(TestTokens(20))).status.ok());
-  EXPECT_TRUE(Eventually([&] { return rig.Idle() && rig.log().lines().size() >= 6; }));
+  EXPECT_TRUE(Eventually([&] { return rig.Idle() && rig.log().lines().size() == 7; }));
   for (const std::string& line : rig.log().lines()) EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_THAT(rig.log().lines(), Contains(HasSubstr("id=x\\x20status=ok\\x0aprefill\\x20id=forged ")));
   EXPECT_THAT(rig.registry().Serialize(),
               AllOf(HasSubstr("scd_transfers_failed_total{reason=\"failed_precondition\"} 1"),
-                    HasSubstr("scd_transfers_failed_total{reason=\"invalid_argument\"} 3")));
+                    HasSubstr("scd_transfers_failed_total{reason=\"invalid_argument\"} 4")));
 }
 
 TEST(PrefillServiceTest, ShutdownEndsStreamsWithUnavailable) {

@@ -26,6 +26,8 @@ struct ServiceOptions {
   PrefillEngineOptions engine{.chunk_tokens = 64, .kv_tokens = 1024, .block_tokens = 16};
   std::int64_t store_bytes = 1 << 24;  // 0: no store
   std::int64_t queue_frames = 64;
+  std::int64_t max_streams = 64;
+  absl::Duration stall_timeout = absl::Seconds(60);
 };
 
 class ServiceRig {
@@ -45,6 +47,8 @@ class ServiceRig {
                             .block_tokens = options.engine.block_tokens,
                             .max_prompt_tokens = tiny.transformer().max_positions(),
                             .queue_frames = options.queue_frames,
+                            .max_streams = options.max_streams,
+                            .stall_timeout = options.stall_timeout,
                             .info = info,
                             .model_digest = tiny.model().digest,
                             .vocab_size = tiny.model().config.vocab_size,

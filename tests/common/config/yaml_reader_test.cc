@@ -180,6 +180,19 @@ TEST(YamlReaderTest, WrongTypesAreRefused) {
             "f.yaml:2: peers[0]: expected a section (indented keys), got \"a\"");
 }
 
+TEST(YamlReaderTest, PartsOfAProgramMayShareASection) {
+  const auto document = YamlDocument::Parse("s:\n  a: 1\n  b: 2\n  c: 3\n", "f.yaml");
+  ASSERT_TRUE(document.ok());
+  YamlReader reader(*document);
+  int a = 0;
+  int b = 0;
+  reader.root().Section("s").Int("a", &a);
+  reader.root().Section("s").Int("b", &b);
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(b, 2);
+  EXPECT_EQ(reader.Finish().message(), "f.yaml:4: s.c: is not a known key; did you mean s.a?");
+}
+
 TEST(YamlReaderTest, FailReportsChecksOverSeveralFields) {
   const auto document = YamlDocument::Parse("a: 1\ns:\n  b: 2\n", "f.yaml");
   ASSERT_TRUE(document.ok());
