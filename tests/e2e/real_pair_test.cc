@@ -74,6 +74,34 @@ TEST_F(RealPairTest, AnswersAQuestionThroughTheCodes) {
   EXPECT_TRUE(pair_->BecomesIdle(1));
 }
 
+TEST_F(RealPairTest, ChatGoesThroughTheModelsTemplate) {
+  v1::GenerateRequest request;
+  v1::ChatMessage* message = request.mutable_prompt()->mutable_chat()->add_messages();
+  message->set_role(std::string("user"));
+  message->set_content("Name three rivers of Europe, each with the sea that it flows into, in one sentence.");
+  request.set_max_tokens(4);
+  request.mutable_transfer()->set_policy(v1::POLICY_REQUIRE);
+  const Answer chat = pair_->client().Generate(request, 60);
+  ASSERT_TRUE(chat.status.ok()) << chat.status.error_message();
+  EXPECT_EQ(chat.report().mode(), "scd");
+  // The same conversation as text: template and special tokens are the client's own.
+  const std::string text =
+      "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+      "<|im_start|>user\n" +
+      message->content() + "<|im_end|>\n<|im_start|>assistant\n";
+  request.mutable_prompt()->set_text(text);
+  request.mutable_prompt()->set_allow_special_tokens(true);
+  const Answer special = pair_->client().Generate(request, 60);
+  ASSERT_TRUE(special.status.ok()) << special.status.error_message();
+  EXPECT_EQ(special.report().prompt_tokens(), chat.report().prompt_tokens());
+  EXPECT_EQ(special.ids, chat.ids);
+  // In a plain prompt the spelling of a special token is text.
+  request.mutable_prompt()->set_allow_special_tokens(false);
+  const Answer plain = pair_->client().Generate(request, 60);
+  ASSERT_TRUE(plain.status.ok()) << plain.status.error_message();
+  EXPECT_GT(plain.report().prompt_tokens(), chat.report().prompt_tokens() + 10);
+}
+
 TEST_F(RealPairTest, FirstFrameArrivesBeforeHalfOfTheProducersLayers) {
   const Answer answer =
       pair_->client().Generate(ConsumerClient::Request(Prompt(256), "scd", v1::POLICY_REQUIRE, 1), 60);
