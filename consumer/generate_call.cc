@@ -99,14 +99,20 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
         final_status_ = absl::ResourceExhaustedError(
             absl::StrCat(serving_.max_unsent_tokens, " tokens wait for the client, which reads too slowly"));
         cancel = true;
+        cancelling_ = true;
       } else if (status.ok() && !client_gone_) {
         Send(std::move(response));
       }
       if (!final_status_->ok()) LogFailure(serving_.log, "Generate", request_id_, *final_status_);
       FinishIfDone();
     }
-    // A write towards a client that does not read would never end by itself.
-    if (cancel) context_->TryCancel();
+    if (!cancel) return;
+    // A write towards a client that does not read would never end by itself. The call does not finish meanwhile: its
+    // context goes away with it.
+    context_->TryCancel();
+    absl::MutexLock lock(&mutex_);
+    cancelling_ = false;
+    FinishIfDone();
   }
 
   void FillDone(FinishReason reason, const ServingRecord& record, v1::GenerateDone& done) {
@@ -162,7 +168,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   }
 
   void FinishIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!final_status_.has_value() || finished_ || writing_ || !unsent_.empty()) return;
+    if (!final_status_.has_value() || finished_ || cancelling_ || writing_ || !unsent_.empty()) return;
     finished_ = true;
     Finish(ToGrpcStatus(*final_status_));
   }
@@ -183,6 +189,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool client_gone_ ABSL_GUARDED_BY(mutex_) = false;
   bool too_slow_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelling_ ABSL_GUARDED_BY(mutex_) = false;  // the context is in use outside of gRPC's callbacks
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
 };
