@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::size_t kWindows = 10;
 constexpr std::size_t kQuestions = 90;
-constexpr double kDeadlineSeconds = 120;
+// Machines that are busy with other things take their time.
+constexpr double kDeadlineSeconds = 300;
+constexpr std::uint32_t kTransferTimeoutMs = 240'000;
 
 struct Window {
   std::vector<std::int32_t> prefix;
@@ -81,6 +83,7 @@ class QualityTest : public ::testing::Test {
     transfer->set_mode("scd");
     transfer->set_policy(v1::POLICY_REQUIRE);
     transfer->set_no_code_store(true);
+    transfer->set_timeout_ms(kTransferTimeoutMs);
     transfer->mutable_plan()->set_native_head(1);
     transfer->mutable_plan()->set_native_tail(plan.native_tail);
     transfer->mutable_plan()->mutable_patch_layers()->mutable_layers()->Add(plan.patch_layers.begin(),
@@ -88,7 +91,10 @@ class QualityTest : public ::testing::Test {
     request.set_compare_with_native(true);
     v1::ScoreResponse response;
     const grpc::Status status = pair_->client().Score(request, &response, kDeadlineSeconds);
-    EXPECT_TRUE(status.ok()) << status.error_message();
+    if (!status.ok()) {
+      ADD_FAILURE() << status.error_message();
+      return response;
+    }
     const v1::TransferReport& report = response.report();
     EXPECT_EQ(report.mode(), "scd");
     EXPECT_EQ(report.transferred_tokens(), report.prompt_tokens() - 1 - 1 - plan.native_tail);
@@ -117,7 +123,7 @@ class QualityTest : public ::testing::Test {
         native_nll -= position.native_logprob();
       }
       EXPECT_EQ(response.positions_size(), static_cast<int>(window.continuation.size()) + 1);
-      figures.kl += kl / response.positions_size() / static_cast<double>(windows_.size());
+      figures.kl += kl / static_cast<double>((window.continuation.size() + 1) * windows_.size());
       tokens += static_cast<double>(window.continuation.size());
     }
     figures.ppl = std::exp(nll / tokens);

@@ -1,6 +1,7 @@
 #include "tests/support/daemon.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +42,12 @@ pid_t Spawn(const std::string& name, const std::vector<std::string>& arguments, 
   std::vector<char*> argv = {program.data()};
   for (std::string& argument : storage) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid != 0) return pid;
+  // A test that is killed takes its daemons with it.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
   const int log = open(log_path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
