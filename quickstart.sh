@@ -100,7 +100,7 @@ start scd-consumer "$consumer"
 
 say "answers: the expert's own prefill, and the base's codes"
 if [ "${#prompts[@]}" -eq 0 ]; then
-  build/bin/scd-client compare --address "$consumer" --prompts-file configs/quickstart_prompts.txt --max-tokens 24
+  build/bin/scd-client compare --address "$consumer" --prompts-file configs/quickstart_prompts.txt --max-tokens 24 --stop $'\n'
 else
   for prompt in "${prompts[@]}"; do
     build/bin/scd-client compare --address "$consumer" --prompt "$prompt" --max-tokens 48

@@ -81,6 +81,12 @@ void AddRequest(CLI::App* app, Raw* raw) {
   app->add_flag("--quiet,-q", raw->options.quiet, "No statistics");
 }
 
+void AddStop(CLI::App* app, Raw* raw) {
+  app->add_option("--stop", raw->options.stop, "A text that ends the answer and is not part of it; repeatable")
+      ->expected(1)
+      ->take_all();
+}
+
 void AddGenerate(CLI::App* app, Raw* raw) {
   Options& options = raw->options;
   AddConnection(app, raw, "consumer");
@@ -97,9 +103,7 @@ void AddGenerate(CLI::App* app, Raw* raw) {
   group->add_option("--repetition-penalty", options.sampling.repetition_penalty, "Over 1: repeats less")
       ->check(CLI::PositiveNumber);
   group->add_option("--seed", options.sampling.seed, "Of the random numbers");
-  app->add_option("--stop", options.stop, "A text that ends the answer and is not part of it; repeatable")
-      ->expected(1)
-      ->take_all();
+  AddStop(app, raw);
   app->add_option("--stop-ids", options.stop_token_ids, "Token ids that end the answer: 1,2")->delimiter(',');
   app->add_flag("--ignore-eos", options.ignore_eos, "The model's end tokens do not end the answer");
   app->add_option("--logprobs", options.top_logprobs, "With --json: so many alternatives for each token")
@@ -135,6 +139,7 @@ void AddCompare(CLI::App* app, Raw* raw) {
   app->add_flag("--special", options.prompt.allow_special_tokens,
                 "Text that spells a special token is that token");
   app->add_option("--max-tokens,-n", options.max_tokens, "At most so many tokens; 0: the server's default");
+  AddStop(app, raw);
   AddTransfer(app, raw, /*with_mode=*/false);
   AddRequest(app, raw);
 }

@@ -129,6 +129,7 @@ v1::GenerateRequest MakeCompareRequest(const Options& options) {
   request.set_request_id(options.request_id);
   request.mutable_prompt()->set_allow_special_tokens(options.prompt.allow_special_tokens);
   request.set_max_tokens(options.max_tokens);
+  for (const std::string& text : options.stop) request.add_stop(text);
   SetTransfer(options.transfer, request.mutable_transfer());
   return request;
 }

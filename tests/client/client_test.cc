@@ -391,7 +391,8 @@ TEST_F(ClientTest, ScoreSumsUpAndListsPositions) {
 TEST_F(ClientTest, CompareShowsBothAnswersBytesAndTimes) {
   const testing::TempDir folder;
   testing::WriteFile(folder.File("prompts.txt"), "First\nquestion?\n---\nSecond?\n");
-  const Outcome run = Client({"compare", "--prompts-file", folder.File("prompts.txt"), "--max-tokens", "24"});
+  const Outcome run =
+      Client({"compare", "--prompts-file", folder.File("prompts.txt"), "--max-tokens", "24", "--stop", "\n"});
   ASSERT_EQ(run.code, ExitCode::kOk) << run.err;
   for (const char* part :
        {"prompt 1 of 2: \"First\\nquestion?\"", "prompt 2 of 2: \"Second?\"",
@@ -405,6 +406,7 @@ TEST_F(ClientTest, CompareShowsBothAnswersBytesAndTimes) {
   EXPECT_TRUE(consumer_.requests[1].transfer().no_code_store());
   EXPECT_FALSE(consumer_.requests[2].transfer().no_code_store());
   EXPECT_EQ(consumer_.requests[0].prompt().text(), "First\nquestion?");
+  for (const v1::GenerateRequest& request : consumer_.requests) EXPECT_THAT(request.stop(), ElementsAre("\n"));
 
   const json document = json::parse(Client({"compare", "--prompt", "x", "--json"}).out);
   ASSERT_EQ(document.size(), 1u);
