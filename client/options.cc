@@ -82,7 +82,8 @@ void AddRequest(CLI::App* app, Raw* raw) {
 }
 
 void AddStop(CLI::App* app, Raw* raw) {
-  app->add_option("--stop", raw->options.stop, "A text that ends the answer and is not part of it; repeatable")
+  app->add_option("--stop", raw->options.stop,
+                  "A text that ends the answer and is not part of it; repeatable")
       ->expected(1)
       ->take_all();
 }

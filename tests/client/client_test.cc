@@ -406,7 +406,8 @@ TEST_F(ClientTest, CompareShowsBothAnswersBytesAndTimes) {
   EXPECT_TRUE(consumer_.requests[1].transfer().no_code_store());
   EXPECT_FALSE(consumer_.requests[2].transfer().no_code_store());
   EXPECT_EQ(consumer_.requests[0].prompt().text(), "First\nquestion?");
-  for (const v1::GenerateRequest& request : consumer_.requests) EXPECT_THAT(request.stop(), ElementsAre("\n"));
+  for (const v1::GenerateRequest& request : consumer_.requests)
+    EXPECT_THAT(request.stop(), ElementsAre("\n"));
 
   const json document = json::parse(Client({"compare", "--prompt", "x", "--json"}).out);
   ASSERT_EQ(document.size(), 1u);
