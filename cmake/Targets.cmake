@@ -6,6 +6,8 @@ target_compile_options(scd_flags INTERFACE -Wall -Wextra -Werror)
 if(SCD_SANITIZE)
   add_compile_options(-fsanitize=${SCD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SCD_SANITIZE})
+  # The sanitizers call dlopen from their own library, which a RUNPATH of the program does not reach; an RPATH does.
+  add_link_options(-Wl,--disable-new-dtags)
 endif()
 
 # scd_library(NAME SOURCES a.cc ... [DEPS target ...])
