@@ -37,6 +37,17 @@ struct ForwardOptions {
   std::stop_token cancel = {};  // looked at before every layer: CANCELLED
 };
 
+// Consecutive rows of one sequence's residual stream, for a pass over a part of the layers.
+struct LayerChunk {
+  Sequence* sequence = nullptr;
+  ConstTensorView residual;  // [rows, hidden] f32, on the host or the device: what enters first_layer
+  std::int64_t first_position = 0;
+  std::int64_t first_layer = 0;
+  std::int64_t last_layer = 0;  // included
+  // [rows, hidden] f32, on the host or the device: what leaves last_layer. Empty: the last layer ends at its K and V.
+  TensorView residual_out = {};
+};
+
 struct TransformerOptions {
   std::int64_t max_positions = 0;  // longest sequence; 0: the model's own limit
 };
@@ -66,6 +77,11 @@ class Transformer {
   // wants logits the last layer ends at its K and V. Synchronous: results are complete when it returns.
   absl::Status Forward(Workspace& workspace, absl::Span<const ForwardChunk> chunks,
                        const ForwardOptions& options = {}) const;
+
+  // Runs the chunk through its layers and writes their K and V into its sequence; marks nothing valid. That the
+  // positions before first_position hold K and V in these layers is the caller's promise. Checks shapes, layers and
+  // rows first: INVALID_ARGUMENT, OUT_OF_RANGE. Synchronous.
+  absl::Status ForwardLayers(Workspace& workspace, const LayerChunk& chunk, const ForwardOptions& options = {}) const;
 
   // The K/V product of one layer with this model's weights; valid while this lives.
   KvProjection kv_projection(std::int64_t layer) const;

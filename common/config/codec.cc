@@ -1,0 +1,33 @@
+#include "common/config/codec.h"
+
+namespace scd {
+
+std::string_view CodecName(Codec codec) {
+  switch (codec) {
+    case Codec::kBF16:
+      return "bf16";
+    case Codec::kF32:
+      return "f32";
+    case Codec::kInt8:
+      return "int8";
+    case Codec::kInt4:
+      return "int4";
+  }
+  return "unknown";
+}
+
+std::int64_t CodecBits(Codec codec) {
+  switch (codec) {
+    case Codec::kBF16:
+      return 16;
+    case Codec::kF32:
+      return 32;
+    case Codec::kInt8:
+      return 8;
+    case Codec::kInt4:
+      return 4;
+  }
+  return 0;
+}
+
+}  // namespace scd

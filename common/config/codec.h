@@ -1,0 +1,30 @@
+// How the numbers of a transfer are written on the wire (docs/formats.md).
+#ifndef SCD_COMMON_CONFIG_CODEC_H_
+#define SCD_COMMON_CONFIG_CODEC_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace scd {
+
+// The numbers are on the wire and in files: never renumber, only add.
+enum class Codec : std::uint8_t {
+  kBF16 = 1,
+  kF32 = 2,
+  // Asymmetric integers with an f16 scale and minimum for each group of 32 (KIVI, arXiv 2402.02750): K in groups
+  // of tokens for each column, everything else in groups of columns for each token.
+  kInt8 = 3,
+  kInt4 = 4,
+};
+
+// "bf16", "f32", "int8", "int4".
+std::string_view CodecName(Codec codec);
+
+// Bits of one number, without scales.
+std::int64_t CodecBits(Codec codec);
+
+inline bool IsQuantized(Codec codec) { return codec == Codec::kInt8 || codec == Codec::kInt4; }
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_CONFIG_CODEC_H_
