@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "calibrate/config.h"
-#include "calibrate/progress.h"
 #include "common/io/digest.h"
 #include "common/server/log.h"
+#include "common/server/progress.h"
 
 namespace scd {
 

@@ -4,9 +4,9 @@
 
 #include <stop_token>
 
-#include "calibrate/progress.h"
 #include "calibrate/work_folder.h"
 #include "common/server/log.h"
+#include "common/server/progress.h"
 
 namespace scd {
 

@@ -1,8 +1,8 @@
 // Tells the operator how far a stage is and how long it will still take: a bar on a terminal, else a line in
 // the log now and then. Stages that end within a few seconds say nothing but what they log themselves.
 // Thread-safe.
-#ifndef SCD_CALIBRATE_PROGRESS_H_
-#define SCD_CALIBRATE_PROGRESS_H_
+#ifndef SCD_COMMON_SERVER_PROGRESS_H_
+#define SCD_COMMON_SERVER_PROGRESS_H_
 
 #include <chrono>
 #include <cstdint>
@@ -62,4 +62,4 @@ class Progress {
 
 }  // namespace scd
 
-#endif  // SCD_CALIBRATE_PROGRESS_H_
+#endif  // SCD_COMMON_SERVER_PROGRESS_H_

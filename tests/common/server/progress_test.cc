@@ -1,4 +1,4 @@
-#include "calibrate/progress.h"
+#include "common/server/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
