@@ -60,23 +60,45 @@ absl::Status Sequence::MarkValid(std::int64_t begin, std::int64_t end) {
         absl::StrCat("sequence: positions [", begin, ", ", end, ") of a sequence of ", max_tokens_));
   }
   if (begin == end) return absl::OkStatus();
-  absl::MutexLock lock(&mutex_);
-  // Every interval that touches [begin, end) is swallowed by it.
-  auto it = valid_.upper_bound(begin);
-  if (it != valid_.begin() && std::prev(it)->second >= begin) --it;
-  while (it != valid_.end() && it->first <= end) {
-    begin = std::min(begin, it->first);
-    end = std::max(end, it->second);
-    it = valid_.erase(it);
+  std::vector<std::function<void()>> due;
+  {
+    absl::MutexLock lock(&mutex_);
+    // Every interval that touches [begin, end) is swallowed by it.
+    auto it = valid_.upper_bound(begin);
+    if (it != valid_.begin() && std::prev(it)->second >= begin) --it;
+    while (it != valid_.end() && it->first <= end) {
+      begin = std::min(begin, it->first);
+      end = std::max(end, it->second);
+      it = valid_.erase(it);
+    }
+    valid_.emplace(begin, end);
+    const auto first_not_due = waiting_.upper_bound(ValidLength());
+    for (auto w = waiting_.begin(); w != first_not_due; ++w) due.push_back(std::move(w->second));
+    waiting_.erase(waiting_.begin(), first_not_due);
   }
-  valid_.emplace(begin, end);
+  for (const std::function<void()>& callback : due) callback();
   return absl::OkStatus();
 }
 
 std::int64_t Sequence::valid_length() const {
   absl::MutexLock lock(&mutex_);
+  return ValidLength();
+}
+
+std::int64_t Sequence::ValidLength() const {
   if (valid_.empty() || valid_.begin()->first != 0) return 0;
   return valid_.begin()->second;
+}
+
+void Sequence::WhenValid(std::int64_t length, std::function<void()> callback) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ValidLength() < length) {
+      waiting_.emplace(length, std::move(callback));
+      return;
+    }
+  }
+  callback();
 }
 
 }  // namespace scd

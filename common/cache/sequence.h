@@ -8,6 +8,7 @@
 #define SCD_COMMON_CACHE_SEQUENCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -42,9 +43,16 @@ class Sequence {
   // Positions [0, valid_length()) are all valid.
   std::int64_t valid_length() const;
 
+  // Runs `callback` once, as soon as valid_length() >= length: at once on this thread where it is already,
+  // else on the thread whose MarkValid made it so, shortest lengths first. No lock is held meanwhile, so it
+  // may use this sequence, and end it as its last act where nothing else of the marking thread uses it.
+  // Dropped unrun when the sequence dies first, so a length beyond max_tokens never runs.
+  void WhenValid(std::int64_t length, std::function<void()> callback);
+
  private:
   Sequence(PagedKvCache& cache, std::int64_t max_tokens, std::vector<std::int32_t> pages,
            std::unique_ptr<Buffer> block_table);
+  std::int64_t ValidLength() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   PagedKvCache& cache_;
   const std::int64_t max_tokens_;
@@ -52,6 +60,7 @@ class Sequence {
   const std::unique_ptr<Buffer> block_table_;  // [num_pages] i32 on the device
   mutable absl::Mutex mutex_;
   std::map<std::int64_t, std::int64_t> valid_ ABSL_GUARDED_BY(mutex_);  // begin -> end, disjoint, merged
+  std::multimap<std::int64_t, std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // by length
 };
 
 }  // namespace scd

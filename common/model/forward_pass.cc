@@ -1,5 +1,6 @@
 #include "common/model/forward_pass.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -34,62 +35,95 @@ std::int64_t NumLogitRows(const ForwardChunk& chunk) {
 }
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, const RopeTable& rope,
-                         Backend& backend, ForwardWorkspace& workspace, absl::Span<const ForwardChunk> chunks,
-                         const ForwardOptions& options)
+                         Backend& backend, ForwardWorkspace& workspace, const ForwardOptions& options)
     : config_(config),
       weights_(weights),
       rope_(rope),
       backend_(backend),
       workspace_(workspace),
       stream_(workspace.stream()),
-      chunks_(chunks),
       options_(options) {}
 
-absl::Status ForwardPass::Run() {
-  SCD_RETURN_IF_ERROR(EmbedTokens());
-  for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
-    if (options_.cancel.stop_requested()) {
-      return absl::CancelledError(absl::StrCat("cancelled before layer ", layer));
-    }
-    SCD_RETURN_IF_ERROR(RunLayer(layer));
+absl::Status ForwardPass::Run(absl::Span<const ForwardChunk> chunks) {
+  for (const ForwardChunk& chunk : chunks) {
+    AddRows(chunk.sequence, NumRows(chunk), chunk.first_position);
+    num_logit_rows_ += NumLogitRows(chunk);
+  }
+  SCD_RETURN_IF_ERROR(PlaceRows());
+  SCD_RETURN_IF_ERROR(Embed(chunks));
+  const std::int64_t last = config_.num_layers - 1;
+  for (std::int64_t layer = 0; layer < last; ++layer) SCD_RETURN_IF_ERROR(RunLayer(layer));
+  SCD_RETURN_IF_ERROR(Continue(last));
+  SCD_RETURN_IF_ERROR(MakeKv(last));
+  if (num_logit_rows_ > 0) {
+    SCD_RETURN_IF_ERROR(KeepLogitRows(chunks));
+    SCD_RETURN_IF_ERROR(AttendAndMlp(last));
   }
   if (options_.cancel.stop_requested()) return absl::CancelledError("cancelled before the head");
   return Head();
 }
 
-absl::Status ForwardPass::EmbedTokens() {
-  const absl::Span<std::int32_t> ids = workspace_.host_ids();
-  const absl::Span<std::int32_t> positions = workspace_.host_positions();
-  for (const ForwardChunk& chunk : chunks_) {
-    sequences_.push_back(AttentionSequence{rows_, NumRows(chunk), chunk.first_position, {}});
-    owners_.push_back(chunk.sequence);
-    num_logit_rows_ += NumLogitRows(chunk);
-    for (std::int64_t i = 0; i < NumRows(chunk); ++i, ++rows_) {
-      ids[static_cast<std::size_t>(rows_)] = chunk.tokens[static_cast<std::size_t>(i)];
-      positions[static_cast<std::size_t>(rows_)] = static_cast<std::int32_t>(chunk.first_position + i);
-    }
+absl::Status ForwardPass::RunLayers(const LayerChunk& chunk) {
+  AddRows(chunk.sequence, chunk.residual.dim(0), chunk.first_position);
+  SCD_RETURN_IF_ERROR(PlaceRows());
+  SCD_RETURN_IF_ERROR(backend_.Copy(stream_, residual_, chunk.residual));
+  for (std::int64_t layer = chunk.first_layer; layer < chunk.last_layer; ++layer) {
+    SCD_RETURN_IF_ERROR(RunLayer(layer));
   }
-  SCD_RETURN_IF_ERROR(workspace_.UploadIndices(backend_, rows_));
+  if (chunk.residual_out.empty()) {
+    SCD_RETURN_IF_ERROR(Continue(chunk.last_layer));
+    SCD_RETURN_IF_ERROR(MakeKv(chunk.last_layer));
+  } else {
+    SCD_RETURN_IF_ERROR(RunLayer(chunk.last_layer));
+    SCD_RETURN_IF_ERROR(backend_.Copy(stream_, chunk.residual_out, residual_));
+  }
+  return workspace_.PublishLogits(backend_, 0);
+}
+
+void ForwardPass::AddRows(const Sequence* sequence, std::int64_t count, std::int64_t first_position) {
+  sequences_.push_back(AttentionSequence{rows_, count, first_position, {}});
+  owners_.push_back(sequence);
+  const absl::Span<std::int32_t> positions = workspace_.host_positions();
+  for (std::int64_t i = 0; i < count; ++i, ++rows_) {
+    positions[static_cast<std::size_t>(rows_)] = static_cast<std::int32_t>(first_position + i);
+  }
+}
+
+absl::Status ForwardPass::PlaceRows() {
   residual_ = workspace_.residual(rows_);
   normed_ = workspace_.normed(rows_);
   positions_ = workspace_.positions(rows_);
+  return workspace_.UploadPositions(backend_, rows_);
+}
+
+absl::Status ForwardPass::Embed(absl::Span<const ForwardChunk> chunks) {
+  auto id = workspace_.host_ids().begin();
+  for (const ForwardChunk& chunk : chunks) id = std::copy(chunk.tokens.begin(), chunk.tokens.end(), id);
+  SCD_RETURN_IF_ERROR(workspace_.UploadIds(backend_, rows_));
   return backend_.Embed(stream_, weights_.embedding.view, workspace_.ids(rows_), residual_);
 }
 
+absl::Status ForwardPass::Continue(std::int64_t layer) const {
+  if (!options_.cancel.stop_requested()) return absl::OkStatus();
+  return absl::CancelledError(absl::StrCat("cancelled before layer ", layer));
+}
+
 absl::Status ForwardPass::RunLayer(std::int64_t layer) {
+  SCD_RETURN_IF_ERROR(Continue(layer));
+  SCD_RETURN_IF_ERROR(MakeKv(layer));
+  return AttendAndMlp(layer);
+}
+
+absl::Status ForwardPass::AttendAndMlp(std::int64_t layer) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.attention_norm.view,
-                                       static_cast<float>(config_.rms_norm_eps), normed_));
-  SCD_RETURN_IF_ERROR(MakeKv(layer, w));
-  if (layer == config_.num_layers - 1) {
-    if (num_logit_rows_ == 0) return absl::OkStatus();
-    SCD_RETURN_IF_ERROR(KeepLogitRows());
-  }
   SCD_RETURN_IF_ERROR(Attend(layer, w));
   return Mlp(w);
 }
 
-absl::Status ForwardPass::MakeKv(std::int64_t layer, const LayerWeights& w) {
+absl::Status ForwardPass::MakeKv(std::int64_t layer) {
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.attention_norm.view,
+                                       static_cast<float>(config_.rms_norm_eps), normed_));
   const TensorView k = workspace_.k(rows_);
   const TensorView v = workspace_.v(rows_);
   SCD_RETURN_IF_ERROR(ProjectKv(backend_, stream_, MakeKvProjection(config_, w), normed_, k, v));
@@ -121,7 +155,7 @@ absl::Status ForwardPass::ShowTap(std::int64_t layer) {
   return options_.tap->OnLayer(view);
 }
 
-absl::Status ForwardPass::KeepLogitRows() {
+absl::Status ForwardPass::KeepLogitRows(absl::Span<const ForwardChunk> chunks) {
   if (num_logit_rows_ == rows_) return absl::OkStatus();
   const TensorView kept_residual = workspace_.kept_residual(num_logit_rows_);
   const TensorView kept_normed = workspace_.kept_normed(num_logit_rows_);
@@ -130,7 +164,7 @@ absl::Status ForwardPass::KeepLogitRows() {
   std::vector<const Sequence*> kept_owners;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    const std::int64_t count = NumLogitRows(chunks_[i]);
+    const std::int64_t count = NumLogitRows(chunks[i]);
     if (count == 0) continue;
     AttentionSequence s = sequences_[i];
     const std::int64_t skipped = s.query_count - count;

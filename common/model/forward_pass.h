@@ -1,4 +1,5 @@
-// One pass of the transformer over a batch of checked chunks.
+// One pass of the transformer over a batch of checked chunks: tokens through all layers, or rows of the
+// residual stream through some.
 #ifndef SCD_COMMON_MODEL_FORWARD_PASS_H_
 #define SCD_COMMON_MODEL_FORWARD_PASS_H_
 
@@ -23,20 +24,25 @@ std::int64_t NumLogitRows(const ForwardChunk& chunk);
 
 class ForwardPass {
  public:
-  // All outlive this. The chunks fit the workspace, the model and their sequences.
+  // All outlive this.
   ForwardPass(const ModelConfig& config, const ModelWeights& weights, const RopeTable& rope, Backend& backend,
-              ForwardWorkspace& workspace, absl::Span<const ForwardChunk> chunks,
-              const ForwardOptions& options);
+              ForwardWorkspace& workspace, const ForwardOptions& options);
 
-  // Queues everything on the workspace's stream; the caller synchronises, also after an error.
-  absl::Status Run();
+  // One of the two, once. The chunks fit the workspace, the model and their sequences. They queue everything
+  // on the workspace's stream; the caller synchronises, also after an error.
+  absl::Status Run(absl::Span<const ForwardChunk> chunks);
+  absl::Status RunLayers(const LayerChunk& chunk);
 
  private:
-  absl::Status EmbedTokens();
+  void AddRows(const Sequence* sequence, std::int64_t count, std::int64_t first_position);
+  absl::Status PlaceRows();
+  absl::Status Embed(absl::Span<const ForwardChunk> chunks);
+  absl::Status Continue(std::int64_t layer) const;
   absl::Status RunLayer(std::int64_t layer);
-  absl::Status MakeKv(std::int64_t layer, const LayerWeights& w);
+  absl::Status MakeKv(std::int64_t layer);
   absl::Status ShowTap(std::int64_t layer);
-  absl::Status KeepLogitRows();
+  absl::Status KeepLogitRows(absl::Span<const ForwardChunk> chunks);
+  absl::Status AttendAndMlp(std::int64_t layer);
   absl::Status Attend(std::int64_t layer, const LayerWeights& w);
   absl::Status Mlp(const LayerWeights& w);
   absl::Status Head();
@@ -47,7 +53,6 @@ class ForwardPass {
   Backend& backend_;
   ForwardWorkspace& workspace_;
   Stream& stream_;
-  const absl::Span<const ForwardChunk> chunks_;
   const ForwardOptions& options_;
   std::int64_t num_logit_rows_ = 0;
 

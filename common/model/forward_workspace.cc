@@ -68,12 +68,9 @@ TensorView ForwardWorkspace::DeviceIndices(std::int64_t list, std::int64_t rows)
                     {rows}, device_indices_->device());
 }
 
-absl::Status ForwardWorkspace::UploadIndices(Backend& backend, std::int64_t rows) {
-  for (const std::int64_t list : {0, 1}) {
-    const ConstTensorView host(HostIndices(list).data(), DType::kI32, {rows});
-    SCD_RETURN_IF_ERROR(backend.Copy(*stream_, DeviceIndices(list, rows), host));
-  }
-  return absl::OkStatus();
+absl::Status ForwardWorkspace::Upload(Backend& backend, std::int64_t list, std::int64_t rows) {
+  const ConstTensorView host(HostIndices(list).data(), DType::kI32, {rows});
+  return backend.Copy(*stream_, DeviceIndices(list, rows), host);
 }
 
 absl::Status ForwardWorkspace::PublishLogits(Backend& backend, std::int64_t rows) {

@@ -57,10 +57,11 @@ class ForwardWorkspace final : public Transformer::Workspace {
     return kept_normed_->View(DType::kF32, {rows, sizes_.hidden});
   }
 
-  // Ids and positions [max_rows] i32: where the host writes them, and where ops read them after Upload.
+  // Ids and positions [max_rows] i32: where the host writes them, and where ops read them after their upload.
   absl::Span<std::int32_t> host_ids() { return HostIndices(0); }
   absl::Span<std::int32_t> host_positions() { return HostIndices(1); }
-  absl::Status UploadIndices(Backend& backend, std::int64_t rows);
+  absl::Status UploadIds(Backend& backend, std::int64_t rows) { return Upload(backend, 0, rows); }
+  absl::Status UploadPositions(Backend& backend, std::int64_t rows) { return Upload(backend, 1, rows); }
   ConstTensorView ids(std::int64_t rows) const { return DeviceIndices(0, rows); }
   ConstTensorView positions(std::int64_t rows) const { return DeviceIndices(1, rows); }
   TensorView kept_positions(std::int64_t rows) const { return DeviceIndices(2, rows); }
@@ -74,6 +75,7 @@ class ForwardWorkspace final : public Transformer::Workspace {
  private:
   ForwardWorkspace(const WorkspaceSizes& sizes, std::unique_ptr<Stream> stream);
   absl::Span<std::int32_t> HostIndices(std::int64_t list);
+  absl::Status Upload(Backend& backend, std::int64_t list, std::int64_t rows);
   TensorView DeviceIndices(std::int64_t list, std::int64_t rows) const;
 
   const WorkspaceSizes sizes_;

@@ -1,6 +1,7 @@
 #include "common/model/transformer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -37,9 +38,17 @@ class Transformer::Impl {
 
   // Everything that Forward promises to check before it touches anything.
   absl::Status CheckPass(const ForwardWorkspace& workspace, absl::Span<const ForwardChunk> chunks) const;
+  // The same of ForwardLayers.
+  absl::Status CheckLayers(const ForwardWorkspace& workspace, const LayerChunk& chunk) const;
 
  private:
+  absl::Status CheckWorkspace(const ForwardWorkspace& workspace) const;
   absl::Status CheckChunk(const ForwardChunk& chunk) const;
+  // That a sequence's pages fit the model, and that it has room for the positions.
+  absl::Status CheckLayout(const Sequence* sequence) const;
+  absl::Status CheckPositions(const Sequence& sequence, std::int64_t first, std::int64_t count) const;
+  // A [rows, hidden] operand of ForwardLayers.
+  absl::Status CheckResidual(const ConstTensorView& view, std::int64_t rows, const char* name) const;
 
   const ModelConfig config_;
   Backend& backend_;
@@ -48,8 +57,31 @@ class Transformer::Impl {
   const std::unique_ptr<RopeTables> rope_;
 };
 
+absl::Status Transformer::Impl::CheckWorkspace(const ForwardWorkspace& workspace) const {
+  if (workspace.sizes() == Sizes(workspace.max_rows(), workspace.max_logit_rows())) return absl::OkStatus();
+  return absl::InvalidArgumentError("forward: the workspace was made for another model");
+}
+
+absl::Status Transformer::Impl::CheckLayout(const Sequence* sequence) const {
+  if (sequence == nullptr) return absl::InvalidArgumentError("it has no sequence");
+  const KvLayout& layout = sequence->layout();
+  if (layout.num_layers != config_.num_layers || layout.num_kv_heads != config_.num_kv_heads ||
+      layout.head_dim != config_.head_dim) {
+    return absl::InvalidArgumentError("its sequence's pages have another layout than the model's KV");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transformer::Impl::CheckPositions(const Sequence& sequence, std::int64_t first,
+                                               std::int64_t count) const {
+  const std::int64_t limit = std::min(max_positions_, sequence.max_tokens());
+  if (first >= 0 && first <= limit - count) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat(count, " tokens from position ", first, ", the limit is ", limit));
+}
+
 absl::Status Transformer::Impl::CheckChunk(const ForwardChunk& chunk) const {
-  if (chunk.sequence == nullptr) return absl::InvalidArgumentError("it has no sequence");
+  SCD_RETURN_IF_ERROR(CheckLayout(chunk.sequence));
   if (chunk.tokens.empty()) return absl::InvalidArgumentError("it has no tokens");
   for (std::size_t i = 0; i < chunk.tokens.size(); ++i) {
     if (chunk.tokens[i] < 0 || chunk.tokens[i] >= config_.vocab_size) {
@@ -57,17 +89,8 @@ absl::Status Transformer::Impl::CheckChunk(const ForwardChunk& chunk) const {
           absl::StrCat("token ", i, " is ", chunk.tokens[i], ", the vocabulary has ", config_.vocab_size));
     }
   }
-  const KvLayout& layout = chunk.sequence->layout();
-  if (layout.num_layers != config_.num_layers || layout.num_kv_heads != config_.num_kv_heads ||
-      layout.head_dim != config_.head_dim) {
-    return absl::InvalidArgumentError("its sequence's pages have another layout than the model's KV");
-  }
-  const auto count = static_cast<std::int64_t>(chunk.tokens.size());
-  const std::int64_t limit = std::min(max_positions_, chunk.sequence->max_tokens());
-  if (chunk.first_position < 0 || chunk.first_position > limit - count) {
-    return absl::OutOfRangeError(
-        absl::StrCat(count, " tokens from position ", chunk.first_position, ", the limit is ", limit));
-  }
+  SCD_RETURN_IF_ERROR(
+      CheckPositions(*chunk.sequence, chunk.first_position, static_cast<std::int64_t>(chunk.tokens.size())));
   const std::int64_t valid = chunk.sequence->valid_length();
   if (valid < chunk.first_position) {
     return absl::FailedPreconditionError(absl::StrCat("it begins at position ", chunk.first_position,
@@ -79,9 +102,7 @@ absl::Status Transformer::Impl::CheckChunk(const ForwardChunk& chunk) const {
 
 absl::Status Transformer::Impl::CheckPass(const ForwardWorkspace& workspace,
                                           absl::Span<const ForwardChunk> chunks) const {
-  if (workspace.sizes() != Sizes(workspace.max_rows(), workspace.max_logit_rows())) {
-    return absl::InvalidArgumentError("forward: the workspace was made for another model");
-  }
+  SCD_RETURN_IF_ERROR(CheckWorkspace(workspace));
   if (chunks.empty()) return absl::InvalidArgumentError("forward: no chunks");
   std::int64_t rows = 0;
   std::int64_t logit_rows = 0;
@@ -104,6 +125,43 @@ absl::Status Transformer::Impl::CheckPass(const ForwardWorkspace& workspace,
     return absl::InvalidArgumentError("forward: a sequence has two chunks");
   }
   return absl::OkStatus();
+}
+
+absl::Status Transformer::Impl::CheckResidual(const ConstTensorView& view, std::int64_t rows,
+                                              const char* name) const {
+  if (view.empty() || view.rank() != 2 || view.dtype() != DType::kF32 || view.dim(0) != rows ||
+      view.dim(1) != config_.hidden_size || view.stride(1) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "forward: ", name, " is ", std::string(DTypeName(view.dtype())), " ", view.shape().ToString(),
+        ", expected f32 ", Shape{rows, config_.hidden_size}.ToString(), " with contiguous rows"));
+  }
+  if (view.device() != Device::kHost && view.device() != backend_.device()) {
+    return absl::InvalidArgumentError(absl::StrCat("forward: ", name, " is on another device"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transformer::Impl::CheckLayers(const ForwardWorkspace& workspace,
+                                            const LayerChunk& chunk) const {
+  SCD_RETURN_IF_ERROR(CheckWorkspace(workspace));
+  if (chunk.first_layer < 0 || chunk.first_layer > chunk.last_layer ||
+      chunk.last_layer >= config_.num_layers) {
+    return absl::OutOfRangeError(absl::StrCat("forward: layers ", chunk.first_layer, "..", chunk.last_layer,
+                                              ", the model has ", config_.num_layers));
+  }
+  const std::int64_t rows = chunk.residual.rank() == 2 ? chunk.residual.dim(0) : 0;
+  if (rows < 1 || rows > workspace.max_rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "forward: residual has ", rows, " rows, expected 1 to the workspace's ", workspace.max_rows()));
+  }
+  SCD_RETURN_IF_ERROR(CheckResidual(chunk.residual, rows, "residual"));
+  if (!chunk.residual_out.empty()) {
+    SCD_RETURN_IF_ERROR(CheckResidual(chunk.residual_out, rows, "residual_out"));
+  }
+  absl::Status status = CheckLayout(chunk.sequence);
+  if (status.ok()) status = CheckPositions(*chunk.sequence, chunk.first_position, rows);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("forward: the chunk: ", status.message()));
 }
 
 Transformer::Transformer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -151,9 +209,8 @@ absl::Status Transformer::Forward(Workspace& workspace, absl::Span<const Forward
   if (memory == nullptr) return absl::InvalidArgumentError("forward: the workspace is not a transformer's");
   SCD_RETURN_IF_ERROR(impl_->CheckPass(*memory, chunks));
 
-  ForwardPass pass(impl_->config(), impl_->weights(), impl_->rope(), impl_->backend(), *memory, chunks,
-                   options);
-  const absl::Status ran = pass.Run();
+  ForwardPass pass(impl_->config(), impl_->weights(), impl_->rope(), impl_->backend(), *memory, options);
+  const absl::Status ran = pass.Run(chunks);
   // Queued work reads and writes the workspace: nothing of it may be left when this returns, in failure too.
   const absl::Status synchronised = impl_->backend().Synchronize(memory->stream());
   SCD_RETURN_IF_ERROR(ran);
@@ -163,6 +220,19 @@ absl::Status Transformer::Forward(Workspace& workspace, absl::Span<const Forward
         chunk.first_position, chunk.first_position + static_cast<std::int64_t>(chunk.tokens.size())));
   }
   return absl::OkStatus();
+}
+
+absl::Status Transformer::ForwardLayers(Workspace& workspace, const LayerChunk& chunk,
+                                        const ForwardOptions& options) const {
+  auto* const memory = dynamic_cast<ForwardWorkspace*>(&workspace);
+  if (memory == nullptr) return absl::InvalidArgumentError("forward: the workspace is not a transformer's");
+  SCD_RETURN_IF_ERROR(impl_->CheckLayers(*memory, chunk));
+
+  ForwardPass pass(impl_->config(), impl_->weights(), impl_->rope(), impl_->backend(), *memory, options);
+  const absl::Status ran = pass.RunLayers(chunk);
+  const absl::Status synchronised = impl_->backend().Synchronize(memory->stream());
+  SCD_RETURN_IF_ERROR(ran);
+  return synchronised;
 }
 
 KvProjection Transformer::kv_projection(std::int64_t layer) const {

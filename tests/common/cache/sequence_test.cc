@@ -1,6 +1,8 @@
 #include "common/cache/sequence.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <random>
 #include <thread>
 #include <utility>
@@ -114,6 +116,93 @@ TEST_F(SequenceTest, WritersAndReadersMayBeDifferentThreads) {
   }
   for (std::thread& writer : writers) writer.join();
   EXPECT_EQ(sequence->valid_length(), 80);
+}
+
+TEST_F(SequenceTest, CallsBackOnceTheLengthIsReached) {
+  const auto sequence = MakeSequence(40);
+  std::vector<int> calls;
+  sequence->WhenValid(0, [&] { calls.push_back(0); });
+  EXPECT_EQ(calls, (std::vector<int>{0}));
+  sequence->WhenValid(20, [&] { calls.push_back(20); });
+  sequence->WhenValid(10, [&] { calls.push_back(10); });
+  sequence->WhenValid(20, [&] { calls.push_back(21); });
+  sequence->WhenValid(21, [&] { calls.push_back(22); });
+  ASSERT_TRUE(sequence->MarkValid(5, 20).ok());
+  ASSERT_TRUE(sequence->MarkValid(0, 4).ok());
+  EXPECT_EQ(calls, (std::vector<int>{0}));
+  ASSERT_TRUE(sequence->MarkValid(4, 5).ok());
+  EXPECT_EQ(calls, (std::vector<int>{0, 10, 20, 21}));
+  ASSERT_TRUE(sequence->MarkValid(0, 20).ok());
+  EXPECT_EQ(calls.size(), 4u);
+  sequence->WhenValid(20, [&] { calls.push_back(23); });
+  EXPECT_EQ(calls.back(), 23);
+}
+
+TEST_F(SequenceTest, CallbacksThatAreNotDueDieWithTheSequence) {
+  auto sequence = MakeSequence(40);
+  const auto held = std::make_shared<int>(0);
+  sequence->WhenValid(40, [held] { ++*held; });
+  sequence->WhenValid(41, [held] { ++*held; });
+  ASSERT_TRUE(sequence->MarkValid(0, 39).ok());
+  EXPECT_EQ(held.use_count(), 3);
+  ASSERT_TRUE(sequence->MarkValid(39, 40).ok());
+  EXPECT_EQ(*held, 1);
+  EXPECT_EQ(held.use_count(), 2);  // what ran is not kept
+  sequence.reset();
+  EXPECT_EQ(*held, 1);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(SequenceTest, ACallbackMayUseAndEndItsSequence) {
+  auto sequence = MakeSequence(40);
+  std::vector<std::int64_t> lengths;
+  sequence->WhenValid(10, [&] {
+    lengths.push_back(sequence->valid_length());
+    sequence->WhenValid(20, [&] {
+      lengths.push_back(sequence->valid_length());
+      sequence.reset();
+    });
+    EXPECT_TRUE(sequence->MarkValid(10, 20).ok());
+  });
+  ASSERT_TRUE(sequence->MarkValid(0, 10).ok());
+  EXPECT_EQ(lengths, (std::vector<std::int64_t>{10, 20}));
+  EXPECT_EQ(sequence, nullptr);
+  EXPECT_EQ(cache_->num_used_pages(), 0);
+}
+
+TEST_F(SequenceTest, EveryCallbackRunsOnceWhateverTheThreads) {
+  for (int round = 0; round < 50; ++round) {
+    const auto sequence = MakeSequence(40);
+    std::vector<std::atomic<int>> calls(41);
+    std::atomic<int> too_early = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&sequence, t] {
+        for (std::int64_t p = t; p < 40; p += 3) EXPECT_TRUE(sequence->MarkValid(p, p + 1).ok());
+      });
+    }
+    threads.emplace_back([&] {
+      for (std::int64_t length = 40; length >= 0; --length) {
+        sequence->WhenValid(length, [&, length] {
+          ++calls[static_cast<std::size_t>(length)];
+          if (sequence->valid_length() < length) ++too_early;
+        });
+      }
+    });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t length = 0; length <= 40; ++length) ASSERT_EQ(calls[length], 1) << length;
+    ASSERT_EQ(too_early, 0);
+  }
+}
+
+TEST_F(SequenceTest, TheMarkingThreadRunsTheCallback) {
+  const auto sequence = MakeSequence(8);
+  std::thread::id ran_on;
+  sequence->WhenValid(8, [&] { ran_on = std::this_thread::get_id(); });
+  std::thread marker([&] { EXPECT_TRUE(sequence->MarkValid(0, 8).ok()); });
+  const std::thread::id marking = marker.get_id();
+  marker.join();
+  EXPECT_EQ(ran_on, marking);
 }
 
 }  // namespace
