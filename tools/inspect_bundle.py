@@ -64,6 +64,16 @@ def print_summary(manifest):
         print("choice of Patch layers, S_k by S_k:")
         table([[k + 1, s["layer"], f"{s['kl']:.5f}", f"{s['gain']:.5f}", f"{s['gain_per_cost']:.5f}", f"{s['gain_per_layer']:.5f}"]
                for k, s in enumerate(steps)], ["k", "adds", "KL", "gain", "gain/(c0+ck)", "gain/(ck)"])
+    selective = manifest.get("selective", {})
+    if selective.get("groups"):
+        print(f"selective recomputation, held out (KL {selective['kl_raw']:.5f} with no layer recomputed):")
+        table([[g["first"], g["last"], g["last"] - g["first"] + 1, f"{100 * g['bytes_fraction']:.1f} %", f"{g['kl']:.5f}",
+                "default" if selective["default"] == {"first": g["first"], "last": g["last"]} else ""]
+               for g in selective["groups"]], ["first", "last", "layers", "bytes/raw", "KL", ""])
+    elif selective.get("default"):
+        print(f"selective recomputation: layers {selective['default']['first']} to {selective['default']['last']}, not measured")
+    else:
+        print("selective recomputation: not profiled")
 
 
 def main():

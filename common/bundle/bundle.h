@@ -49,7 +49,7 @@ struct PatchTranslator {
 class Bundle {
  public:
   // NOT_FOUND, INVALID_ARGUMENT (a field or tensor), DATA_LOSS (a digest differs), UNIMPLEMENTED (newer
-  // version); each with the path.
+  // version), FAILED_PRECONDITION (an older one); each with the path.
   static absl::StatusOr<std::unique_ptr<Bundle>> Open(const std::string& folder);
 
   // "scd.bundle.tensors.v1" over the bytes of a tensors.safetensors.
@@ -64,10 +64,12 @@ class Bundle {
   absl::Status CheckProducer(const Digest& model, const Digest& tokenizer) const;
   absl::Status CheckConsumer(const Digest& model, const Digest& tokenizer) const;
 
-  // Fills what `request` leaves open from the bundle and checks the rest. INVALID_ARGUMENT naming the field
+  // Fills what `request` leaves open from the bundle and checks the rest: what its form has no use for must
+  // be absent. INVALID_ARGUMENT naming the field
   // ("plan.rank_k: 256 is over this bundle's largest, 192") and the largest value or the layers that it can.
   absl::StatusOr<LayerPlan> ResolvePlan(const PlanRequest& request) const;
-  // The same checks for a plan that came over the wire.
+  // The same checks for a plan that came over the wire: accepts what ResolvePlan can make, and codes whose
+  // ranks differ from layer to layer.
   absl::Status CheckPlan(const LayerPlan& plan) const;
 
   // Sliced to `rank` (at most the fitted one). kind: kK or kV.

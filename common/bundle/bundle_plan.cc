@@ -1,6 +1,7 @@
 // Which plans a bundle can serve.
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,10 +53,22 @@ absl::Status CheckNative(absl::string_view field, std::int64_t positions) {
   return Bad(field, absl::StrCat(positions, " is outside [0, ", kMaxNativePositions, "]"));
 }
 
-absl::Status CheckCodeDType(DType dtype) {
-  if (dtype == DType::kBF16 || dtype == DType::kF32) return absl::OkStatus();
-  return Bad("plan.code_dtype",
-             absl::StrCat(std::string(DTypeName(dtype)), " is not among the types of codes: bf16, f32"));
+absl::Status CheckCodec(Codec codec) {
+  switch (codec) {
+    case Codec::kBF16:
+    case Codec::kF32:
+    case Codec::kInt8:
+    case Codec::kInt4:
+      return absl::OkStatus();
+  }
+  return Bad("plan.codec",
+             absl::StrCat(static_cast<int>(codec), " is not among the codecs: bf16, f32, int8, int4"));
+}
+
+absl::Status CheckRecomputed(absl::string_view field, const LayerRange& range, std::int64_t num_layers) {
+  if (range.first >= 0 && range.first <= range.last && range.last < num_layers) return absl::OkStatus();
+  return Bad(field, absl::StrCat(range.first, " to ", range.last, " is no range of layers among 0 to ",
+                                 num_layers - 1));
 }
 
 // A rank that its layer's treatment does not use is zero, so that equal plans are equal values.
@@ -67,10 +80,42 @@ absl::Status CheckUnused(std::initializer_list<std::pair<absl::string_view, std:
   return absl::OkStatus();
 }
 
-}  // namespace
+// Of what is never cut the number of columns stands in the plan too.
+absl::Status CheckWhole(absl::string_view field, std::int64_t columns, std::int64_t all) {
+  if (columns == all) return absl::OkStatus();
+  return Bad(field, absl::StrCat(columns, " given, but this layer sends all ", all, " columns"));
+}
 
-absl::StatusOr<LayerPlan> Bundle::ResolvePlan(const PlanRequest& request) const {
-  const BundleManifest& m = manifest_;
+absl::string_view FormName(StateForm form) {
+  switch (form) {
+    case StateForm::kCodes:
+      return "codes";
+    case StateForm::kRaw:
+      return "raw state";
+    case StateForm::kRawRoped:
+      return "raw roped state";
+    case StateForm::kSelective:
+      return "selective recomputation";
+  }
+  return "unknown";
+}
+
+// What was asked for and means nothing for this form.
+absl::Status CheckAsked(const PlanRequest& request) {
+  const bool codes = request.form == StateForm::kCodes;
+  const auto absent = [&](absl::string_view field, bool given, bool allowed) {
+    if (!given || allowed) return absl::OkStatus();
+    return Bad(field, absl::StrCat("given, but a plan of ", FormName(request.form), " has no such choice"));
+  };
+  SCD_RETURN_IF_ERROR(absent("plan.rank_k", request.rank_k.has_value(), codes));
+  SCD_RETURN_IF_ERROR(absent("plan.rank_v", request.rank_v.has_value(), codes));
+  SCD_RETURN_IF_ERROR(absent("plan.rank_h", request.rank_h.has_value(), codes));
+  SCD_RETURN_IF_ERROR(absent("plan.patch_layers", request.patch_layers.has_value(), codes));
+  return absent("plan.recompute_layers", request.recompute_layers.has_value(),
+                request.form == StateForm::kSelective);
+}
+
+absl::StatusOr<std::vector<LayerRanks>> CodeLayers(const BundleManifest& m, const PlanRequest& request) {
   const std::int64_t rank_k = request.rank_k.value_or(m.default_rank_k);
   const std::int64_t rank_v = request.rank_v.value_or(m.default_rank_v);
   const std::int64_t rank_h = request.rank_h.value_or(m.default_rank_h);
@@ -78,51 +123,120 @@ absl::StatusOr<LayerPlan> Bundle::ResolvePlan(const PlanRequest& request) const 
   SCD_RETURN_IF_ERROR(CheckReuseRank("plan.rank_v", rank_v, m.max_rank_v));
   if (request.rank_h) SCD_RETURN_IF_ERROR(CheckPatchRank("plan.rank_h", rank_h, m.ranks_h));
 
-  LayerPlan plan;
-  plan.layers.assign(static_cast<std::size_t>(m.num_layers),
-                     LayerRanks{.treatment = LayerTreatment::kReuse, .rank_k = rank_k, .rank_v = rank_v});
+  std::vector<LayerRanks> layers(
+      static_cast<std::size_t>(m.num_layers),
+      LayerRanks{.treatment = LayerTreatment::kReuse, .rank_k = rank_k, .rank_v = rank_v});
   std::set<std::int64_t> patched;
   for (const std::int64_t layer : request.patch_layers.value_or(m.default_patch_layers)) {
     SCD_RETURN_IF_ERROR(CheckPatchLayer("plan.patch_layers", layer, m.candidate_layers));
     if (!patched.insert(layer).second) {
       return Bad("plan.patch_layers", absl::StrCat("layer ", layer, " stands twice"));
     }
-    plan.layers[static_cast<std::size_t>(layer)] =
+    layers[static_cast<std::size_t>(layer)] =
         LayerRanks{.treatment = LayerTreatment::kPatch, .rank_h = rank_h};
+  }
+  return layers;
+}
+
+absl::StatusOr<std::vector<LayerRanks>> RawLayers(const BundleManifest& m, const PlanRequest& request) {
+  const LayerTreatment treatment =
+      request.form == StateForm::kRawRoped ? LayerTreatment::kRawRoped : LayerTreatment::kRaw;
+  std::vector<LayerRanks> layers(static_cast<std::size_t>(m.num_layers),
+                                 LayerRanks{.treatment = treatment, .rank_k = m.d_kv(), .rank_v = m.d_kv()});
+  if (request.form != StateForm::kSelective) return layers;
+  const std::optional<LayerRange> group =
+      request.recompute_layers ? request.recompute_layers : m.selective.default_group;
+  if (!group) {
+    return Bad("plan.recompute_layers",
+               "not given, and this bundle holds no selective profile: name the first and last layer, or fit "
+               "the bundle again with selective.profile: true");
+  }
+  SCD_RETURN_IF_ERROR(CheckRecomputed("plan.recompute_layers", *group, m.num_layers));
+  for (std::int64_t layer = group->first; layer <= group->last; ++layer) {
+    layers[static_cast<std::size_t>(layer)] = LayerRanks{
+        .treatment = LayerTreatment::kRecompute, .residual = layer == group->first ? m.hidden_size : 0};
+  }
+  return layers;
+}
+
+// What a layer's treatment allows beside the layers before it.
+absl::Status CheckMix(absl::string_view field, LayerTreatment treatment, LayerTreatment first) {
+  const auto is_code = [](LayerTreatment t) {
+    return t == LayerTreatment::kReuse || t == LayerTreatment::kPatch;
+  };
+  const bool mixes = treatment == first || (is_code(treatment) && is_code(first)) ||
+                     (treatment == LayerTreatment::kRaw && first == LayerTreatment::kRecompute) ||
+                     (treatment == LayerTreatment::kRecompute && first == LayerTreatment::kRaw);
+  if (mixes) return absl::OkStatus();
+  return Bad(field,
+             "is treated in a way that does not mix with layer 0's: codes with codes, raw state before "
+             "RoPE with recomputed layers, raw roped state with nothing else");
+}
+
+absl::Status CheckLayer(const BundleManifest& m, const LayerPlan& plan, std::int64_t index) {
+  const LayerRanks& layer = plan.layers[static_cast<std::size_t>(index)];
+  const std::string field = absl::StrCat("plan.layers[", index, "]");
+  const std::string k = absl::StrCat(field, ".rank_k"), v = absl::StrCat(field, ".rank_v"),
+                    h = absl::StrCat(field, ".rank_h"), residual = absl::StrCat(field, ".residual");
+  SCD_RETURN_IF_ERROR(CheckMix(field, layer.treatment, plan.layers[0].treatment));
+  switch (layer.treatment) {
+    case LayerTreatment::kReuse:
+      SCD_RETURN_IF_ERROR(CheckReuseRank(k, layer.rank_k, m.max_rank_k));
+      SCD_RETURN_IF_ERROR(CheckReuseRank(v, layer.rank_v, m.max_rank_v));
+      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}});
+    case LayerTreatment::kPatch:
+      SCD_RETURN_IF_ERROR(CheckPatchLayer(field, index, m.candidate_layers));
+      SCD_RETURN_IF_ERROR(CheckPatchRank(h, layer.rank_h, m.ranks_h));
+      return CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}, {residual, layer.residual}});
+    case LayerTreatment::kRaw:
+    case LayerTreatment::kRawRoped:
+      SCD_RETURN_IF_ERROR(CheckWhole(k, layer.rank_k, m.d_kv()));
+      SCD_RETURN_IF_ERROR(CheckWhole(v, layer.rank_v, m.d_kv()));
+      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}});
+    case LayerTreatment::kRecompute:
+      SCD_RETURN_IF_ERROR(CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}, {h, layer.rank_h}}));
+      if (index == 0) return CheckWhole(residual, layer.residual, m.hidden_size);
+      if (plan.layers[static_cast<std::size_t>(index - 1)].treatment == LayerTreatment::kRecompute) {
+        return CheckUnused({{residual, layer.residual}});
+      }
+      if (plan.recomputed()->first != index) {
+        return Bad(field, "begins a second group of recomputed layers; a plan has at most one");
+      }
+      return CheckWhole(residual, layer.residual, m.hidden_size);
+  }
+  return Bad(field, absl::StrCat(static_cast<int>(layer.treatment), " is no treatment of a layer"));
+}
+
+}  // namespace
+
+absl::StatusOr<LayerPlan> Bundle::ResolvePlan(const PlanRequest& request) const {
+  const BundleManifest& m = manifest_;
+  SCD_RETURN_IF_ERROR(CheckAsked(request));
+  LayerPlan plan;
+  if (request.form == StateForm::kCodes) {
+    SCD_ASSIGN_OR_RETURN(plan.layers, CodeLayers(m, request));
+  } else {
+    SCD_ASSIGN_OR_RETURN(plan.layers, RawLayers(m, request));
   }
   plan.native_head = request.native_head.value_or(m.native_head);
   plan.native_tail = request.native_tail.value_or(m.native_tail);
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_head", plan.native_head));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_tail", plan.native_tail));
-  plan.code_dtype = request.code_dtype.value_or(DType::kBF16);
-  SCD_RETURN_IF_ERROR(CheckCodeDType(plan.code_dtype));
+  plan.codec = request.codec.value_or(Codec::kBF16);
+  SCD_RETURN_IF_ERROR(CheckCodec(plan.codec));
   return plan;
 }
 
 absl::Status Bundle::CheckPlan(const LayerPlan& plan) const {
-  const BundleManifest& m = manifest_;
-  if (static_cast<std::int64_t>(plan.layers.size()) != m.num_layers) {
+  const std::int64_t num_layers = manifest_.num_layers;
+  if (static_cast<std::int64_t>(plan.layers.size()) != num_layers) {
     return Bad("plan.layers",
-               absl::StrCat("has ", plan.layers.size(), " entries, this bundle ", m.num_layers, " layers"));
+               absl::StrCat("has ", plan.layers.size(), " entries, this bundle ", num_layers, " layers"));
   }
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    const LayerRanks& layer = plan.layers[i];
-    const std::string field = absl::StrCat("plan.layers[", i, "]");
-    const std::string k = absl::StrCat(field, ".rank_k"), v = absl::StrCat(field, ".rank_v"),
-                      h = absl::StrCat(field, ".rank_h");
-    if (layer.treatment == LayerTreatment::kPatch) {
-      SCD_RETURN_IF_ERROR(CheckPatchLayer(field, static_cast<std::int64_t>(i), m.candidate_layers));
-      SCD_RETURN_IF_ERROR(CheckPatchRank(h, layer.rank_h, m.ranks_h));
-      SCD_RETURN_IF_ERROR(CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}}));
-    } else {
-      SCD_RETURN_IF_ERROR(CheckReuseRank(k, layer.rank_k, m.max_rank_k));
-      SCD_RETURN_IF_ERROR(CheckReuseRank(v, layer.rank_v, m.max_rank_v));
-      SCD_RETURN_IF_ERROR(CheckUnused({{h, layer.rank_h}}));
-    }
-  }
+  for (std::int64_t i = 0; i < num_layers; ++i) SCD_RETURN_IF_ERROR(CheckLayer(manifest_, plan, i));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_head", plan.native_head));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_tail", plan.native_tail));
-  return CheckCodeDType(plan.code_dtype);
+  return CheckCodec(plan.codec);
 }
 
 }  // namespace scd

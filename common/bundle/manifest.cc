@@ -192,6 +192,44 @@ absl::Status ReadPatchChoice(const JsonObject& parent, BundleManifest& m) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<LayerRange> ReadRange(const JsonObject& object, std::int64_t num_layers) {
+  LayerRange range;
+  SCD_ASSIGN_OR_RETURN(range.first, object.Int("first", 0, num_layers - 1));
+  SCD_ASSIGN_OR_RETURN(range.last, object.Int("last", range.first, num_layers - 1));
+  return range;
+}
+
+absl::Status ReadSelective(const JsonObject& parent, BundleManifest& m) {
+  SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("selective"));
+  SCD_RETURN_IF_ERROR(CheckFields(object, {"kl_raw", "default", "groups"}));
+  SelectiveProfile& profile = m.selective;
+  SCD_ASSIGN_OR_RETURN(profile.kl_raw, object.Double("kl_raw", -kAnyFinite, kAnyFinite));
+  SCD_ASSIGN_OR_RETURN(const json* const array, ReadArray(object, "groups", kMaxSelectiveGroups));
+  std::set<std::pair<std::int64_t, std::int64_t>> measured;
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    SCD_ASSIGN_OR_RETURN(const JsonObject item,
+                         JsonObject::Create((*array)[i], absl::StrCat(object.path(), ": groups[", i, "]")));
+    SCD_RETURN_IF_ERROR(CheckFields(item, {"first", "last", "kl", "bytes_fraction"}));
+    SelectiveGroup group;
+    SCD_ASSIGN_OR_RETURN(group.layers, ReadRange(item, m.num_layers));
+    if (!measured.emplace(group.layers.first, group.layers.last).second) {
+      return item.Error("first", "this group stands twice");
+    }
+    SCD_ASSIGN_OR_RETURN(group.kl, item.Double("kl", -kAnyFinite, kAnyFinite));
+    SCD_ASSIGN_OR_RETURN(group.bytes_fraction, item.Double("bytes_fraction", 0, kAnyFinite));
+    profile.groups.push_back(group);
+  }
+  const json* const chosen = object.Find("default");
+  if (chosen == nullptr || (chosen->is_null() && !profile.groups.empty())) {
+    return object.Error("default", "missing; expected the first and last layer of a group");
+  }
+  if (chosen->is_null()) return absl::OkStatus();
+  SCD_ASSIGN_OR_RETURN(const JsonObject group, object.Object("default"));
+  SCD_RETURN_IF_ERROR(CheckFields(group, {"first", "last"}));
+  SCD_ASSIGN_OR_RETURN(profile.default_group, ReadRange(group, m.num_layers));
+  return absl::OkStatus();
+}
+
 absl::Status ReadCalibration(const JsonObject& parent, CalibrationRecord& record) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("calibration"));
   SCD_RETURN_IF_ERROR(CheckFields(object, {"corpus", "num_prefixes", "num_tokens", "num_held_out_prefixes",
@@ -222,6 +260,11 @@ absl::Status CheckVersion(const JsonObject& object) {
     return absl::UnimplementedError(absl::StrCat(object.path(), ": version: ", version,
                                                  " is newer than this program knows, ", kBundleVersion));
   }
+  if (version < kBundleVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        object.path(), ": version: ", version, " is older than the one that this program reads, ",
+        kBundleVersion, ": fit the bundle again with scd-calibrate"));
+  }
   return absl::OkStatus();
 }
 
@@ -234,11 +277,11 @@ absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::strin
   }
   SCD_ASSIGN_OR_RETURN(const json document, ParseJson(text, origin));
   SCD_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::Create(document, std::string(origin)));
-  // First, so that a newer layout is reported as newer and not by the first field that is strange.
+  // First, so that another layout is reported as newer or older and not by the first field that is strange.
   SCD_RETURN_IF_ERROR(CheckVersion(object));
   SCD_RETURN_IF_ERROR(CheckFields(object, {"version", "created_by", "producer", "consumer", "shape", "plan",
                                            "fitted", "untranslatable_ids", "layer_errors", "patch_choice",
-                                           "calibration", "quality", "tensors_digest"}));
+                                           "selective", "calibration", "quality", "tensors_digest"}));
   BundleManifest m;
   SCD_ASSIGN_OR_RETURN(m.created_by, object.String("created_by"));
   SCD_ASSIGN_OR_RETURN(m.producer, ReadModel(object, "producer"));
@@ -252,6 +295,7 @@ absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::strin
   m.untranslatable_ids.assign(ids.begin(), ids.end());
   SCD_RETURN_IF_ERROR(ReadLayerErrors(object, m));
   SCD_RETURN_IF_ERROR(ReadPatchChoice(object, m));
+  SCD_RETURN_IF_ERROR(ReadSelective(object, m));
   SCD_RETURN_IF_ERROR(ReadCalibration(object, m.calibration));
   SCD_RETURN_IF_ERROR(ReadQuality(object, m.quality));
   SCD_ASSIGN_OR_RETURN(m.tensors_digest, ReadDigest(object, "tensors_digest"));

@@ -4,16 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/config/layer_plan.h"
 #include "common/io/digest.h"
 
 namespace scd {
 
-inline constexpr std::int64_t kBundleVersion = 1;
+inline constexpr std::int64_t kBundleVersion = 2;
 
 // Bounds of what a manifest may say; far above any model, they keep a hostile one from asking for absurd
 // work.
@@ -21,6 +23,7 @@ inline constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 inline constexpr std::int64_t kMaxBundleLayers = 1024;
 inline constexpr std::int64_t kMaxBundleWidth = 1 << 18;  // hidden size, d_kv, MLP width
 inline constexpr std::int64_t kMaxBundleRanksH = 16;
+inline constexpr std::int64_t kMaxSelectiveGroups = 4096;
 inline constexpr std::int64_t kMaxNativePositions = 1 << 20;  // native_head, native_tail
 
 // One side of the pair. Shapes are those of CheckTranslatable.
@@ -44,6 +47,21 @@ struct PatchChoiceStep {
   double gain = 0;            // dF(S_k): KL without Patch minus kl
   double gain_per_cost = 0;   // dF(S_k) / (c0 + c k), the curve whose argmax is `auto_k`
   double gain_per_layer = 0;  // dF(S_k) / (c k), the paper's
+};
+
+// One measured group of layers that the consumer recomputes over raw state elsewhere.
+struct SelectiveGroup {
+  LayerRange layers;
+  double kl = 0;  // held-out KL(oracle || selective), nats
+  double bytes_fraction =
+      0;  // bytes of its transfer over those of raw state, both in one codec of 16 or 32 bits
+};
+
+// Quality against recomputed layers (DroidSpeak, arXiv 2411.02820).
+struct SelectiveProfile {
+  double kl_raw = 0;                   // with no layer recomputed; 0 where nothing was measured
+  std::vector<SelectiveGroup> groups;  // measured
+  std::optional<LayerRange> default_group;
 };
 
 struct CalibrationRecord {
@@ -89,6 +107,7 @@ struct BundleManifest {
   std::vector<std::int32_t> untranslatable_ids;  // consumer ids that the producer lacks or maps to other text
   std::vector<LayerErrors> layer_errors;         // one for each layer
   std::vector<PatchChoiceStep> patch_choice;     // S_1, S_2, ... over the candidates
+  SelectiveProfile selective;
   CalibrationRecord calibration;
   HeldOutQuality quality;
   Digest tensors_digest;  // "scd.bundle.tensors.v1" over the bytes of tensors.safetensors
@@ -96,8 +115,9 @@ struct BundleManifest {
   std::int64_t d_kv() const { return num_kv_heads * head_dim; }
 };
 
-// INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version. Unknown fields are refused; sizes,
-// ranks and layers are in range and agree with each other in what is returned.
+// INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version, FAILED_PRECONDITION for an older one,
+// which has to be fitted again. Unknown fields are refused; sizes, ranks and layers are in range and agree
+// with each other in what is returned.
 absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::string_view origin);
 // What ParseManifest reads back, laid out for people: one field a line, one layer a line.
 std::string ManifestToJson(const BundleManifest& manifest);

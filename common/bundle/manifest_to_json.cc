@@ -13,30 +13,36 @@ std::string Compact(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// One field a line; inside it, one object of an array a line. Lists of numbers stay on their line, so that
-// thirty layers are thirty lines.
-std::string ForPeople(const Json& document) {
-  std::string out = "{\n";
+// One field a line, and one object of an array a line. Lists of numbers stay on their line, so that thirty
+// layers are thirty lines. `indent`: of the line that the value begins on.
+std::string ForPeople(const Json& value, const std::string& indent = "") {
+  const bool table = value.is_array() && !value.empty() && value[0].is_object();
+  if (!table && !value.is_object()) return Compact(value);
+  const std::string inner = indent + "  ";
+  std::string out = table ? "[\n" : "{\n";
   const char* separator = "";
-  for (const auto& [name, value] : document.items()) {
-    out += separator;
-    out += "  " + Compact(name) + ": ";
-    const bool table = value.is_array() && !value.empty() && value[0].is_object();
-    if (!table && !value.is_object()) {
-      out += Compact(value);
-    } else {
-      out += table ? "[\n" : "{\n";
-      const char* inner_separator = "";
-      for (const auto& [key, item] : value.items()) {
-        out += inner_separator;
-        out += "    " + (table ? "" : Compact(key) + ": ") + Compact(item);
-        inner_separator = ",\n";
-      }
-      out += table ? "\n  ]" : "\n  }";
-    }
+  for (const auto& [key, item] : value.items()) {
+    out += separator + inner + (table ? Compact(item) : Compact(key) + ": " + ForPeople(item, inner));
     separator = ",\n";
   }
-  return out + "\n}\n";
+  return out + "\n" + indent + (table ? "]" : "}");
+}
+
+Json Range(const LayerRange& range) {
+  return {{"first", range.first}, {"last", range.last}};
+}
+
+Json Selective(const SelectiveProfile& profile) {
+  Json groups = Json::array();
+  for (const SelectiveGroup& group : profile.groups) {
+    Json item = Range(group.layers);
+    item["kl"] = group.kl;
+    item["bytes_fraction"] = group.bytes_fraction;
+    groups.push_back(std::move(item));
+  }
+  return {{"kl_raw", profile.kl_raw},
+          {"default", profile.default_group ? Range(*profile.default_group) : Json()},
+          {"groups", std::move(groups)}};
 }
 
 Json Model(const BundleModel& model) {
@@ -80,6 +86,7 @@ std::string ManifestToJson(const BundleManifest& m) {
                                         {"gain_per_cost", step.gain_per_cost},
                                         {"gain_per_layer", step.gain_per_layer}});
   }
+  document["selective"] = Selective(m.selective);
   document["calibration"] = {{"corpus", m.calibration.corpus},
                              {"num_prefixes", m.calibration.num_prefixes},
                              {"num_tokens", m.calibration.num_tokens},
@@ -92,7 +99,7 @@ std::string ManifestToJson(const BundleManifest& m) {
                          {"ppl_reuse", m.quality.ppl_reuse},
                          {"ppl_scd", m.quality.ppl_scd}};
   document["tensors_digest"] = m.tensors_digest.ToHex();
-  return ForPeople(document);
+  return ForPeople(document) + "\n";
 }
 
 }  // namespace scd

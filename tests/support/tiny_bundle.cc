@@ -89,6 +89,17 @@ BundleManifest TinyManifest(const ModelConfig& config, const BundleModel& produc
                               .gain_per_cost = 0.001 * step / (2 + step),
                               .gain_per_layer = 0.001});
   }
+  if (options.default_recompute) {
+    const std::int64_t end = m.num_layers - 1;
+    const LayerRange group{std::min(options.default_recompute->first, end),
+                           std::min(options.default_recompute->last, end)};
+    m.selective.kl_raw = 0.05;
+    m.selective.groups = {{.layers = group, .kl = 0.01, .bytes_fraction = 0.75}};
+    if (group.first > 0) {
+      m.selective.groups.push_back({.layers = {.first = 0, .last = 0}, .kl = 0.045, .bytes_fraction = 0.875});
+    }
+    m.selective.default_group = group;
+  }
   m.calibration = {.corpus = "none: made up for tests",
                    .num_prefixes = 10,
                    .num_tokens = 1000,

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/bundle/manifest.h"
+#include "common/config/layer_plan.h"
 #include "common/config/model_config.h"
 #include "common/io/digest.h"
 #include "common/io/safetensors.h"
@@ -30,6 +32,8 @@ struct TinyBundleOptions {
   std::int64_t native_head = 1;
   std::int64_t native_tail = 2;
   std::vector<std::int32_t> untranslatable_ids;
+  // The selective profile's default group, cut to the model's layers; absent: the pair was not profiled.
+  std::optional<LayerRange> default_recompute = LayerRange{.first = 1, .last = 2};
   std::uint32_t seed = 1;
 };
 

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "common/bundle/bundle.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_bundle.h"
@@ -47,8 +51,8 @@ TEST_F(BundlePlanTest, AnEmptyRequestIsTheBundlesOwnPlan) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->ToString(),
             "reuse 3 layers at K 5 / V 7, patch 1 layer [1] at H 16, native head 1, tail 2, bf16");
-  EXPECT_EQ(plan->layers[0], (LayerRanks{LayerTreatment::kReuse, 5, 7, 0}));
-  EXPECT_EQ(plan->layers[1], (LayerRanks{LayerTreatment::kPatch, 0, 0, 16}));
+  EXPECT_EQ(plan->layers[0], (LayerRanks{.treatment = LayerTreatment::kReuse, .rank_k = 5, .rank_v = 7}));
+  EXPECT_EQ(plan->layers[1], (LayerRanks{.treatment = LayerTreatment::kPatch, .rank_h = 16}));
   EXPECT_TRUE(bundle_->CheckPlan(*plan).ok());
 }
 
@@ -59,7 +63,7 @@ TEST_F(BundlePlanTest, EveryFieldCanBeAsked) {
                                           .patch_layers = std::vector<std::int64_t>{1, 2},
                                           .native_head = 0,
                                           .native_tail = 9,
-                                          .code_dtype = DType::kF32});
+                                          .codec = Codec::kF32});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->ToString(),
             "reuse 2 layers at K 6 / V 1, patch 2 layers [1 2] at H 8, native head 0, tail 9, f32");
@@ -87,7 +91,10 @@ TEST_F(BundlePlanTest, RefusalsNameTheFieldAndWhatIsPossible) {
   ExpectRefused({.patch_layers = std::vector<std::int64_t>{1, 1}}, "plan.patch_layers: layer 1 stands twice");
   ExpectRefused({.native_head = -1}, "plan.native_head: -1 is outside [0, 1048576]");
   ExpectRefused({.native_tail = 1 << 21}, "plan.native_tail: 2097152 is outside [0, 1048576]");
-  ExpectRefused({.code_dtype = DType::kI8}, "plan.code_dtype: i8 is not among the types of codes: bf16, f32");
+  ExpectRefused({.codec = static_cast<Codec>(9)},
+                "plan.codec: 9 is not among the codecs: bf16, f32, int8, int4");
+  ExpectRefused({.recompute_layers = LayerRange{1, 2}},
+                "plan.recompute_layers: given, but a plan of codes has no such choice");
 }
 
 TEST_F(BundlePlanTest, WithoutPatchTranslatorsNothingCanBePatched) {
@@ -124,12 +131,145 @@ TEST_F(BundlePlanTest, PlansFromTheWireAreChecked) {
   expect([](LayerPlan& p) { p.layers[0] = {.treatment = LayerTreatment::kPatch, .rank_h = 8}; },
          "plan.layers[0]: layer 0 is none that this bundle can patch: 1, 2");
   expect([](LayerPlan& p) { p.native_head = -1; }, "plan.native_head: -1 is outside [0, 1048576]");
-  expect([](LayerPlan& p) { p.code_dtype = DType::kF16; },
-         "plan.code_dtype: f16 is not among the types of codes: bf16, f32");
+  expect([](LayerPlan& p) { p.codec = static_cast<Codec>(0); },
+         "plan.codec: 0 is not among the codecs: bf16, f32, int8, int4");
+  expect([](LayerPlan& p) { p.layers[3].residual = 64; },
+         "plan.layers[3].residual: 64 given, but this layer's treatment has no such codes");
+  expect([](LayerPlan& p) { p.layers[1].residual = 64; },
+         "plan.layers[1].residual: 64 given, but this layer's treatment has no such codes");
+  expect([](LayerPlan& p) { p.layers[2].treatment = static_cast<LayerTreatment>(77); },
+         "plan.layers[2]: is treated in a way that does not mix with layer 0's: codes with codes, raw state "
+         "before RoPE with recomputed layers, raw roped state with nothing else");
+  expect([](LayerPlan& p) { p.layers[0].treatment = static_cast<LayerTreatment>(77); },
+         "plan.layers[0]: 77 is no treatment of a layer");
   // Ranks may differ from layer to layer.
   LayerPlan mixed = *resolved;
   mixed.layers[0].rank_k = 1;
   EXPECT_TRUE(bundle_->CheckPlan(mixed).ok());
+}
+
+constexpr LayerRanks kRaw{.treatment = LayerTreatment::kRaw, .rank_k = 16, .rank_v = 16};
+constexpr LayerRanks kRawRoped{.treatment = LayerTreatment::kRawRoped, .rank_k = 16, .rank_v = 16};
+constexpr LayerRanks kGroupBegins{.treatment = LayerTreatment::kRecompute, .residual = 64};
+constexpr LayerRanks kGroupGoesOn{.treatment = LayerTreatment::kRecompute};
+
+TEST_F(BundlePlanTest, RawFormsSendEveryColumn) {
+  for (const auto& [form, layer] : {std::pair{StateForm::kRaw, kRaw}, {StateForm::kRawRoped, kRawRoped}}) {
+    for (const Codec codec : {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4}) {
+      const auto plan = bundle_->ResolvePlan({.form = form, .native_tail = 5, .codec = codec});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_THAT(plan->layers, ElementsAre(layer, layer, layer, layer));
+      EXPECT_EQ(plan->native_head, 1);
+      EXPECT_EQ(plan->native_tail, 5);
+      EXPECT_EQ(plan->codec, codec);
+      EXPECT_EQ(plan->recomputed(), std::nullopt);
+      EXPECT_TRUE(bundle_->CheckPlan(*plan).ok());
+    }
+  }
+}
+
+TEST_F(BundlePlanTest, SelectiveRecomputesTheBundlesGroupOrTheOneThatIsAsked) {
+  const auto plan = bundle_->ResolvePlan({.form = StateForm::kSelective});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->layers, ElementsAre(kRaw, kGroupBegins, kGroupGoesOn, kRaw));
+  EXPECT_EQ(plan->code_bytes_per_token(), 2 * (2 * 32 + 64));
+  EXPECT_TRUE(bundle_->CheckPlan(*plan).ok());
+
+  const auto resolve = [&](std::int64_t first, std::int64_t last) {
+    auto asked = bundle_->ResolvePlan(
+        {.form = StateForm::kSelective, .recompute_layers = LayerRange{first, last}, .codec = Codec::kInt4});
+    EXPECT_TRUE(asked.ok()) << asked.status();
+    EXPECT_TRUE(bundle_->CheckPlan(*asked).ok());
+    EXPECT_EQ(asked->recomputed(), (LayerRange{first, last}));
+    return asked->layers;
+  };
+  EXPECT_THAT(resolve(3, 3), ElementsAre(kRaw, kRaw, kRaw, kGroupBegins));
+  EXPECT_THAT(resolve(0, 1), ElementsAre(kGroupBegins, kGroupGoesOn, kRaw, kRaw));
+  EXPECT_THAT(resolve(0, 3), ElementsAre(kGroupBegins, kGroupGoesOn, kGroupGoesOn, kGroupGoesOn));
+}
+
+TEST_F(BundlePlanTest, WhatAFormHasNoUseForIsRefused) {
+  for (const auto& [form, name] : {std::pair{StateForm::kRaw, "raw state"},
+                                   {StateForm::kRawRoped, "raw roped state"},
+                                   {StateForm::kSelective, "selective recomputation"}}) {
+    const std::string end = std::string(": given, but a plan of ") + name + " has no such choice";
+    ExpectRefused({.form = form, .rank_k = 5}, "plan.rank_k" + end);
+    ExpectRefused({.form = form, .rank_v = 5}, "plan.rank_v" + end);
+    ExpectRefused({.form = form, .rank_h = 8}, "plan.rank_h" + end);
+    ExpectRefused({.form = form, .patch_layers = std::vector<std::int64_t>{}}, "plan.patch_layers" + end);
+    if (form == StateForm::kSelective) continue;
+    ExpectRefused({.form = form, .recompute_layers = LayerRange{1, 2}}, "plan.recompute_layers" + end);
+  }
+  const auto group = [](std::int64_t first, std::int64_t last) {
+    return PlanRequest{.form = StateForm::kSelective, .recompute_layers = LayerRange{first, last}};
+  };
+  ExpectRefused(group(1, 4), "plan.recompute_layers: 1 to 4 is no range of layers among 0 to 3");
+  ExpectRefused(group(-1, 2), "plan.recompute_layers: -1 to 2 is no range of layers among 0 to 3");
+  ExpectRefused(group(3, 2), "plan.recompute_layers: 3 to 2 is no range of layers among 0 to 3");
+  ExpectRefused({.form = StateForm::kRaw, .native_head = -1}, "plan.native_head: -1 is outside [0, 1048576]");
+  ExpectRefused({.form = StateForm::kRaw, .codec = static_cast<Codec>(5)},
+                "plan.codec: 5 is not among the codecs: bf16, f32, int8, int4");
+}
+
+TEST_F(BundlePlanTest, WithoutAProfileTheLayersHaveToBeNamed) {
+  testing::TinyBundleOptions options;
+  options.default_recompute.reset();
+  bundle_ = Write(options);
+  ASSERT_NE(bundle_, nullptr);
+  ExpectRefused(
+      {.form = StateForm::kSelective},
+      "plan.recompute_layers: not given, and this bundle holds no selective profile: name the first "
+      "and last layer, or fit the bundle again with selective.profile: true");
+  EXPECT_TRUE(
+      bundle_->ResolvePlan({.form = StateForm::kSelective, .recompute_layers = LayerRange{2, 3}}).ok());
+}
+
+TEST_F(BundlePlanTest, RawAndSelectivePlansFromTheWireAreChecked) {
+  const auto expect = [&](std::vector<LayerRanks> layers, const std::string& message) {
+    const LayerPlan plan{.layers = std::move(layers)};
+    ExpectRefused(bundle_->CheckPlan(plan), message);
+  };
+  constexpr LayerRanks kReuse{.treatment = LayerTreatment::kReuse, .rank_k = 1, .rank_v = 1};
+  LayerRanks odd = kRaw;
+  odd.rank_k = 15;
+  expect({kRaw, odd, kRaw, kRaw}, "plan.layers[1].rank_k: 15 given, but this layer sends all 16 columns");
+  odd = kRawRoped;
+  odd.rank_v = 17;
+  expect({odd, kRawRoped, kRawRoped, kRawRoped},
+         "plan.layers[0].rank_v: 17 given, but this layer sends all 16 columns");
+  odd = kRaw;
+  odd.rank_h = 8;
+  expect({kRaw, odd, kRaw, kRaw},
+         "plan.layers[1].rank_h: 8 given, but this layer's treatment has no such codes");
+  odd = kRaw;
+  odd.residual = 64;
+  expect({kRaw, odd, kRaw, kRaw},
+         "plan.layers[1].residual: 64 given, but this layer's treatment has no such codes");
+
+  const std::string mix =
+      ": is treated in a way that does not mix with layer 0's: codes with codes, raw state before RoPE with "
+      "recomputed layers, raw roped state with nothing else";
+  expect({kRaw, kReuse, kRaw, kRaw}, "plan.layers[1]" + mix);
+  expect({kReuse, kReuse, kReuse, kRaw}, "plan.layers[3]" + mix);
+  expect({kReuse, kGroupBegins, kReuse, kReuse}, "plan.layers[1]" + mix);
+  expect({kGroupBegins, kReuse, kReuse, kReuse}, "plan.layers[1]" + mix);
+  expect({kRaw, kRawRoped, kRaw, kRaw}, "plan.layers[1]" + mix);
+  expect({kRawRoped, kRawRoped, kGroupBegins, kRawRoped}, "plan.layers[2]" + mix);
+  expect({kGroupBegins, kGroupGoesOn, kRawRoped, kRawRoped}, "plan.layers[2]" + mix);
+
+  expect({kGroupBegins, kRaw, kGroupBegins, kRaw},
+         "plan.layers[2]: begins a second group of recomputed layers; a plan has at most one");
+  expect({kRaw, kGroupBegins, kGroupBegins, kRaw},
+         "plan.layers[2].residual: 64 given, but this layer's treatment has no such codes");
+  expect({kRaw, kGroupGoesOn, kGroupGoesOn, kRaw},
+         "plan.layers[1].residual: 0 given, but this layer sends all 64 columns");
+  odd = kGroupBegins;
+  odd.residual = 63;
+  expect({odd, kRaw, kRaw, kRaw}, "plan.layers[0].residual: 63 given, but this layer sends all 64 columns");
+  odd = kGroupBegins;
+  odd.rank_v = 16;
+  expect({kRaw, odd, kRaw, kRaw},
+         "plan.layers[1].rank_v: 16 given, but this layer's treatment has no such codes");
 }
 
 }  // namespace

@@ -70,6 +70,12 @@ TEST(ManifestTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(read->patch_choice[1].layer, 2);
   EXPECT_EQ(read->patch_choice[1].kl, written.patch_choice[1].kl);
   EXPECT_EQ(read->layer_errors[2].h, 0.125);
+  ASSERT_EQ(read->selective.groups.size(), 2U);
+  EXPECT_EQ(read->selective.kl_raw, 0.05);
+  EXPECT_EQ(read->selective.groups[0].layers, (LayerRange{1, 2}));
+  EXPECT_EQ(read->selective.groups[1].kl, 0.045);
+  EXPECT_EQ(read->selective.groups[1].bytes_fraction, 0.875);
+  EXPECT_EQ(read->selective.default_group, (LayerRange{1, 2}));
   EXPECT_EQ(read->calibration.ridge_lambda, 1e-4);
   EXPECT_EQ(read->quality.ppl_scd, 17.5);
   EXPECT_EQ(read->tensors_digest, written.tensors_digest);
@@ -77,8 +83,12 @@ TEST(ManifestTest, ReadsBackWhatItWrites) {
 
 TEST(ManifestTest, IsLaidOutForPeople) {
   const std::string text = ManifestToJson(Tiny());
-  EXPECT_THAT(text, StartsWith("{\n  \"version\": 1,\n  \"created_by\": \"tiny_bundle\",\n"));
+  EXPECT_THAT(text, StartsWith("{\n  \"version\": 2,\n  \"created_by\": \"tiny_bundle\",\n"));
   EXPECT_THAT(text, HasSubstr("\n    \"patch_layers\": [1],\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\n    \"default\": {\n      \"first\": 1,\n      \"last\": 2\n    },\n    \"groups\": [\n"
+                "      {\"first\":1,\"last\":2,\"kl\":0.01,\"bytes_fraction\":0.75},\n"));
   EXPECT_THAT(text, HasSubstr("\n    {\"layer\":3,\"k\":0.25,\"v\":0.5,\"h\":0.0}\n  ],\n"));
 }
 
@@ -101,7 +111,7 @@ TEST(ManifestTest, UnknownFieldsAreRefusedWithTheirPath) {
     ++num_objects;
   });
   EXPECT_EQ(num_objects,
-            1 + 2 + 1 + 1 + 1 + 4 + 2 + 1 + 1);  // top, models, shape, plan, fitted, layers, steps, ...
+            1 + 2 + 1 + 1 + 1 + 4 + 2 + 4 + 1 + 1);  // top, models, shape, plan, fitted, layers, steps, ...
   json changed = good;
   changed["patch_choice"][1]["surplus"] = 1;
   ExpectRefused(changed, "m.json: patch_choice[1]: surplus: unknown field");
@@ -190,16 +200,57 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"/layer_errors/1/k", -0.5, "layer_errors[1]: k: expected a number in [0,"},
         BadValue{"/patch_choice/0/layer", 3, "patch_choice[0]: layer: 3 is not in fitted: candidate_layers"},
         BadValue{"/patch_choice/1/layer", 1, "patch_choice[1]: layer: 1 stands in two steps"},
+        BadValue{"/selective/groups/0/last", 4, "selective: groups[0]: last: expected an integer in [1, 3]"},
+        BadValue{"/selective/groups/0/last", 0, "selective: groups[0]: last: expected an integer in [1, 3]"},
+        BadValue{"/selective/groups/1/first", -1,
+                 "selective: groups[1]: first: expected an integer in [0, 3]"},
+        BadValue{"/selective/groups/1",
+                 json({{"first", 1}, {"last", 2}, {"kl", 0.1}, {"bytes_fraction", 0.5}}),
+                 "selective: groups[1]: first: this group stands twice"},
+        BadValue{"/selective/groups/1/bytes_fraction", -0.5,
+                 "selective: groups[1]: bytes_fraction: expected a number in [0,"},
+        BadValue{"/selective/groups", json(std::vector<json>(4097, json::object())),
+                 "selective: groups: has 4097 entries, more than 4096"},
+        BadValue{"/selective/default", nullptr,
+                 "selective: default: missing; expected the first and last layer of a group"},
+        BadValue{"/selective/default/last", 4, "selective: default: last: expected an integer in [1, 3]"},
+        BadValue{"/selective/default/first", 3, "selective: default: last: expected an integer in [3, 3]"},
+        BadValue{"/selective/default", json::array({1, 2}), "selective: default"},
         BadValue{"/calibration/num_tokens", -1, "calibration: num_tokens"},
         BadValue{"/quality/ppl_scd", -1.0, "quality: ppl_scd"}));
 
 TEST(ManifestTest, NewerVersionIsCalledNewer) {
   json document = json::parse(ManifestToJson(Tiny()));
   document["version"] = kBundleVersion + 1;
-  document["what_version_2_brings"] = 1;
+  document["what_it_brings"] = 1;
   const absl::Status status = Parse(document);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(status.message(), "m.json: version: 2 is newer than this program knows, 1");
+  EXPECT_EQ(status.message(), "m.json: version: 3 is newer than this program knows, 2");
+}
+
+TEST(ManifestTest, OlderVersionHasToBeFittedAgain) {
+  json document = json::parse(ManifestToJson(Tiny()));
+  document["version"] = 1;
+  document.erase("selective");
+  const absl::Status status = Parse(document);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "m.json: version: 1 is older than the one that this program reads, 2: fit the bundle "
+            "again with scd-calibrate");
+}
+
+TEST(ManifestTest, APairNeedNotBeProfiled) {
+  BundleManifest m = Tiny();
+  m.selective = {};
+  auto read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->selective.groups.empty());
+  EXPECT_EQ(read->selective.default_group, std::nullopt);
+  // An operator may name the group without measuring any.
+  m.selective.default_group = LayerRange{0, 3};
+  read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->selective.default_group, (LayerRange{0, 3}));
 }
 
 TEST(ManifestTest, BundleWithoutPatchIsValid) {
