@@ -20,6 +20,7 @@ struct Raw {
   double connect_timeout_ms = 5000;
   double deadline_ms = 0;
   std::vector<std::int64_t> patch_layers;
+  std::vector<std::uint32_t> recompute_layers;
   bool no_patch = false;
 };
 
@@ -55,8 +56,14 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
   TransferOptions& transfer = raw->options.transfer;
   auto* group = app->add_option_group("Transfer", "What is not given is the server's choice");
   if (with_mode) {
-    group->add_option("--mode", transfer.mode, "scd: codes from the producer; local: native prefill")
-        ->check(CLI::IsMember({"scd", "local"}));
+    group
+        ->add_option(
+            "--mode", transfer.mode,
+            "How the prompt's state comes: codes (scd, reuse: no Patch layer), the producer's own KV (raw, "
+            "raw_rerope, quantized, quantized_rerope), that with some layers computed here (selective), or "
+            "native prefill (local)")
+        ->check(CLI::IsMember(
+            {"scd", "reuse", "local", "raw", "raw_rerope", "quantized", "quantized_rerope", "selective"}));
     group
         ->add_option("--policy", transfer.policy,
                      "Without the producer: require an error, prefer native prefill, or off (always native)")
@@ -74,6 +81,14 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
   group->add_option("--native-head", transfer.native_head,
                     "First positions that the consumer computes itself");
   group->add_option("--native-tail", transfer.native_tail, "Positions before the last token, likewise");
+  group->add_option("--codec", transfer.codec, "How numbers are sent: bf16, f32, int8 or int4")
+      ->check(CLI::IsMember({"bf16", "f32", "int8", "int4"}));
+  group
+      ->add_option("--recompute-layers", raw->recompute_layers,
+                   "Mode selective: the first and the last layer that the consumer computes itself: 10,29")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::Range(0, 65535));
 }
 
 void AddRequest(CLI::App* app, Raw* raw) {
@@ -163,6 +178,9 @@ void Finish(Raw* raw) {
   Options& options = raw->options;
   options.connect_timeout = absl::Milliseconds(raw->connect_timeout_ms);
   if (raw->deadline_ms > 0) options.deadline = absl::Milliseconds(raw->deadline_ms);
+  if (raw->recompute_layers.size() == 2) {
+    options.transfer.recompute_layers.emplace(raw->recompute_layers[0], raw->recompute_layers[1]);
+  }
   if (raw->no_patch) options.transfer.patch_layers.emplace();
   if (!raw->patch_layers.empty()) {
     options.transfer.patch_layers.emplace(raw->patch_layers.begin(), raw->patch_layers.end());

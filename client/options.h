@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -41,11 +42,13 @@ struct SamplingOptions {
 
 // Absent fields leave the choice to the server.
 struct TransferOptions {
-  std::string mode;    // "scd", "local" or empty
+  std::string mode;    // one of the consumer's modes, or empty
   std::string policy;  // "require", "prefer", "off" or empty
   std::optional<std::uint32_t> rank_k, rank_v, rank_h;
   std::optional<std::vector<std::uint32_t>> patch_layers;
   std::optional<std::uint32_t> native_head, native_tail;
+  std::string codec;  // "bf16", "f32", "int8", "int4" or empty
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> recompute_layers;  // first and last
   std::uint32_t timeout_ms = 0;
   bool fresh = false;  // no codes from the producer's store
 };

@@ -66,6 +66,14 @@ v1::Policy PolicyOf(const std::string& name) {
   return v1::POLICY_UNSPECIFIED;
 }
 
+v1::Codec CodecOf(const std::string& name) {
+  if (name == "bf16") return v1::CODEC_BF16;
+  if (name == "f32") return v1::CODEC_F32;
+  if (name == "int8") return v1::CODEC_INT8;
+  if (name == "int4") return v1::CODEC_INT4;
+  return v1::CODEC_UNSPECIFIED;
+}
+
 void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   transfer->set_mode(options.mode);
   transfer->set_policy(PolicyOf(options.policy));
@@ -77,11 +85,17 @@ void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   if (options.rank_h) plan.set_rank_h(*options.rank_h);
   if (options.native_head) plan.set_native_head(*options.native_head);
   if (options.native_tail) plan.set_native_tail(*options.native_tail);
+  if (!options.codec.empty()) plan.set_codec(CodecOf(options.codec));
+  if (options.recompute_layers) {
+    plan.mutable_recompute_layers()->set_first(options.recompute_layers->first);
+    plan.mutable_recompute_layers()->set_last(options.recompute_layers->second);
+  }
   if (options.patch_layers) {
     auto* layers = plan.mutable_patch_layers()->mutable_layers();
     layers->Add(options.patch_layers->begin(), options.patch_layers->end());
   }
-  if (plan.ByteSizeLong() > 0 || options.patch_layers) *transfer->mutable_plan() = plan;
+  if (plan.ByteSizeLong() > 0 || options.patch_layers || options.recompute_layers)
+    *transfer->mutable_plan() = plan;
 }
 
 void SetSampling(const SamplingOptions& options, v1::Sampling* sampling) {

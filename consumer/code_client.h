@@ -16,7 +16,7 @@
 #include "common/config/layer_plan.h"
 #include "common/io/digest.h"
 #include "common/wire/layer_code.h"
-#include "consumer/transfer_mode.h"
+#include "consumer/transfer_client.h"
 #include "consumer/transfer_reason.h"
 
 namespace scd {

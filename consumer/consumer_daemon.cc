@@ -1,19 +1,18 @@
 #include "consumer/consumer_daemon.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/bundle/bundle.h"
 #include "common/cache/paged_kv_cache.h"
 #include "common/model/model_source.h"
 #include "common/model/transformer.h"
+#include "consumer/code_client.h"
 #include "consumer/consumer_service.h"
+#include "consumer/rebuilding_client.h"
 #include "consumer/serving.h"
-#include "consumer/transfer_mode_factory.h"
-#include "consumer/transfer_mode_names.h"
+#include "consumer/transfer_modes.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "kernels/status_macros.h"
 
@@ -55,7 +54,7 @@ struct ConsumerDaemon::Server {
   std::optional<ConsumerMetrics> metrics;
   PromptRegistry prompts;
   std::unique_ptr<Engine> engine;
-  std::map<std::string, std::unique_ptr<TransferMode>, std::less<>> modes;
+  std::unique_ptr<TransferClient> transfers;  // null without a bundle
   std::optional<PromptEncoder> encoder;
   std::optional<ByteBudget> score_logits;
   std::optional<TaskThread> score_thread;
@@ -87,10 +86,18 @@ absl::Status ConsumerDaemon::OpenFiles() {
   if (!config_.bundle.empty()) {
     SCD_ASSIGN_OR_RETURN(files->bundle, Bundle::Open(config_.bundle));
     SCD_RETURN_IF_ERROR(files->bundle->CheckConsumer(files->model.digest, files->model.tokenizer->digest()));
-    SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(config_.plan));
+    SCD_RETURN_IF_ERROR(CheckPlans(*files->bundle));
+    const std::string_view mode = config_.mode == kLocalMode ? kScdMode : std::string_view(config_.mode);
+    SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(PlanRequestFor(mode, config_.plan)));
   }
   files_ = std::move(files);
   return absl::OkStatus();
+}
+
+absl::Status ConsumerDaemon::CheckPlans(const Bundle& bundle) const {
+  SCD_RETURN_IF_ERROR(bundle.ResolvePlan(PlanRequestFor(kScdMode, config_.plan)).status());
+  if (!config_.plan.recompute_layers) return absl::OkStatus();
+  return bundle.ResolvePlan(PlanRequestFor("selective", config_.plan)).status();
 }
 
 absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonContext& context) {
@@ -106,12 +113,16 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
                              .max_queued_requests = config_.batch.max_queued_requests};
   SCD_ASSIGN_OR_RETURN(server->engine, Engine::Create(*server->transformer, engine));
   if (files_->bundle != nullptr) {
-    for (const std::string_view name : kModeNames) {
-      if (name == kLocalMode) continue;
-      SCD_ASSIGN_OR_RETURN(
-          server->modes[std::string(name)],
-          CreateTransferMode(name, config_, *files_->bundle, files_->plan, *server->transformer));
-    }
+    const CodeClientOptions options{
+        .address = config_.producer.address.ToString(),
+        .connect_timeout = absl::Milliseconds(config_.producer.connect_timeout_ms),
+        .queue_frames = config_.producer.queue_frames};
+    SCD_ASSIGN_OR_RETURN(std::unique_ptr<CodeClient> codes,
+                         CodeClient::Create(options, files_->bundle->manifest(), files_->bundle->digest()));
+    SCD_ASSIGN_OR_RETURN(
+        server->transfers,
+        CreateRebuildingClient(*files_->bundle, *server->transformer, std::move(codes),
+                               {.max_cached_plans = config_.max_cached_plans, .default_plan = files_->plan}));
   }
   const std::int64_t positions =
       std::min(server->transformer->max_positions(), engine.num_pages * engine.page_tokens);
@@ -128,8 +139,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
                             .policy = config_.policy,
                             .plan_request = config_.plan,
                             .timeout = absl::Milliseconds(config_.producer.transfer_timeout_ms),
-                            .bundle = files_->bundle.get(),
-                            .plan = files_->plan};
+                            .bundle = files_->bundle.get()};
   GenerateLimits generate{.default_max_tokens = limits.default_max_tokens,
                           .max_tokens = limits.max_tokens,
                           .max_positions = positions,
@@ -141,7 +151,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   if (files_->bundle != nullptr) untranslatable = files_->bundle->manifest().untranslatable_ids;
   std::sort(untranslatable.begin(), untranslatable.end());
   server->serving.emplace(model.config, *model.tokenizer, *server->encoder, *server->engine, *server->metrics,
-                          context.requests, context.log, server->modes, std::move(transfer),
+                          context.requests, context.log, server->transfers.get(), std::move(transfer),
                           std::move(untranslatable), config_.max_uncoded_tokens, std::move(generate),
                           limits.max_unsent_tokens, *server->score_thread, *server->score_logits,
                           server->prompts);

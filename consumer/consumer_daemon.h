@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/bundle/bundle.h"
 #include "common/server/daemon.h"
 #include "consumer/config.h"
 #include "consumer/engine.h"
@@ -32,6 +33,8 @@ class ConsumerDaemon final : public Daemon {
   struct Files;   // what OpenFiles opened
   struct Server;  // what Start made
 
+  // That the plans which the configuration asks for are plans that the bundle can do.
+  absl::Status CheckPlans(const Bundle& bundle) const;
   void AddMetrics(MetricsRegistry& metrics, const Engine& engine) const;
   v1::ConsumerInfo Describe(const Backend& backend) const;
 

@@ -9,9 +9,9 @@ constexpr double kSecondsPerMs = 1e-3;
 
 void ConsumerMetrics::TransferEnded(const TransferResult& result) {
   const TransferStats& stats = result.stats;
-  transfer_.AddBytes(CodeKind::kK, static_cast<std::int64_t>(stats.code_bytes_k));
-  transfer_.AddBytes(CodeKind::kV, static_cast<std::int64_t>(stats.code_bytes_v));
-  transfer_.AddBytes(CodeKind::kH, static_cast<std::int64_t>(stats.code_bytes_h));
+  for (const auto& [kind, bytes] : stats.code_bytes_by_kind) {
+    transfer_.AddBytes(kind, static_cast<std::int64_t>(bytes));
+  }
   if (result.outcome.ok()) {
     transfer_.ObserveTransfer(stats.total_ms * kSecondsPerMs);
   } else {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/server/metrics.h"
-#include "consumer/transfer_mode.h"
+#include "consumer/transfer_client.h"
 #include "consumer/transfer_reason.h"
 
 namespace scd {

@@ -107,8 +107,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
       FinishIfDone();
     }
     if (!cancel) return;
-    // A write towards a client that does not read would never end by itself. The call does not finish meanwhile: its
-    // context goes away with it.
+    // A write towards a client that does not read would never end by itself. The call does not finish
+    // meanwhile: its context goes away with it.
     context_->TryCancel();
     absl::MutexLock lock(&mutex_);
     cancelling_ = false;

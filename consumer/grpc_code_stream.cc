@@ -132,18 +132,7 @@ TransferOutcome GrpcCodeStream::TakeFrame(v1::CodeFrame&& frame) {
   if (absl::Status status = CheckCodeNumbers(*code); !status.ok())
     return {TransferReason::kCorruptFrame, status};
   ++num_frames_;
-  const std::size_t bytes = code->payload.size();
-  switch (code->kind) {
-    case CodeKind::kK:
-      stats_.code_bytes_k += bytes;
-      break;
-    case CodeKind::kV:
-      stats_.code_bytes_v += bytes;
-      break;
-    case CodeKind::kH:
-      stats_.code_bytes_h += bytes;
-      break;
-  }
+  stats_.code_bytes_by_kind[code->kind] += code->payload.size();
   stats_.transfer_ms = ElapsedMs();
   if (num_frames_ == 1) stats_.first_frame_ms = stats_.transfer_ms;
   {

@@ -71,7 +71,7 @@ absl::StatusOr<CodeHeader> CheckHeader(const ExpectedHeader& expected, const v1:
         "the header names bundle ", HexOf(header.bundle_digest()), ", asked for ", expected.bundle.ToHex()));
   }
   SCD_ASSIGN_OR_RETURN(const LayerPlan plan, PlanFromProto(header.plan()));
-  if (plan.layers != expected.plan.layers || plan.code_dtype != expected.plan.code_dtype) {
+  if (!plan.SendsAs(expected.plan)) {
     return absl::InvalidArgumentError("the header's plan is not the one that was asked for");
   }
   if (header.first_token() != expected.first_token) {

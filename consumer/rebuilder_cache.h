@@ -36,8 +36,6 @@ class RebuilderCache {
 
  private:
   struct Entry {
-    std::vector<LayerRanks> layers;
-    DType code_dtype;
     std::unique_ptr<LayerRebuilder> rebuilder;
     std::unique_ptr<LayerRebuilder::Workspace> workspace;
   };

@@ -9,7 +9,7 @@ v1::TransferReport MakeReport(const ServingRecord& record, const ModelConfig& co
   const TransferStats& transfer = record.transfer;
   const double before_ms = absl::ToDoubleMilliseconds(before_submit);
   v1::TransferReport report;
-  report.set_mode(std::string(record.mode));
+  report.set_mode(record.mode);
   report.set_reason(std::string(TransferReasonName(record.outcome.reason)));
   report.set_detail(std::string(record.outcome.status.message()));
   report.set_prompt_tokens(static_cast<std::uint32_t>(record.prompt_tokens));

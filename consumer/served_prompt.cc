@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "consumer/transfer_mode_names.h"
+#include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -58,7 +58,7 @@ void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequ
   job.done = [self = shared_from_this(), id](const TransferResult& result) {
     self->OnTransferred(id, result);
   };
-  std::shared_ptr<Transfer> transfer = prompt_.mode->Start(std::move(job));
+  std::shared_ptr<Transfer> transfer = prompt_.transfers->Start(std::move(job));
   absl::MutexLock lock(&mutex_);
   if (!transfer_ended_) transfer_ = std::move(transfer);
 }
@@ -110,7 +110,7 @@ void ServedPrompt::OnDone(const absl::Status& status, FinishReason reason, const
     record.transfer = result_.stats;
   }
   if (transfer != nullptr) transfer->Cancel();
-  record.mode = record.transferred_tokens > 0 ? prompt_.mode->name() : kLocalMode;
+  record.mode = record.transferred_tokens > 0 ? prompt_.mode : std::string(kLocalMode);
   record.prompt_tokens = static_cast<std::int64_t>(tokens_->size());
   record.engine = timings;
   if (status.ok()) metrics_.PromptServed(record.transferred_tokens, timings.num_computed, 0);

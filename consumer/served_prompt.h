@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -18,14 +17,14 @@
 #include "consumer/consumer_metrics.h"
 #include "consumer/engine.h"
 #include "consumer/prompt_registry.h"
+#include "consumer/transfer_client.h"
 #include "consumer/transfer_decision.h"
-#include "consumer/transfer_mode.h"
 
 namespace scd {
 
 // What happened to a prompt that was served.
 struct ServingRecord {
-  std::string_view mode;    // that served: the transfer's, or "local"
+  std::string mode;         // that served: the one that was asked for, or "local"
   TransferOutcome outcome;  // why that is not the mode that was asked for
   std::int64_t prompt_tokens = 0;
   std::int64_t transferred_tokens = 0;
@@ -47,7 +46,9 @@ struct PromptToServe {
   std::string request_id;
   EngineRequest engine;  // staged_begin and staged_end are set from `decision`
   TransferDecision decision;
-  TransferMode* mode = nullptr;  // needed where decision.range is not empty
+  // Needed where decision.range is not empty.
+  std::string mode;
+  TransferClient* transfers = nullptr;
   TransferPolicy policy = TransferPolicy::kPrefer;
   LayerPlan plan;
   absl::Duration transfer_timeout = absl::InfiniteDuration();
@@ -57,7 +58,8 @@ struct PromptToServe {
 
 class ServedPrompt final : public EngineObserver, public std::enable_shared_from_this<ServedPrompt> {
  public:
-  // Errors of Engine::Submit. `engine`, `metrics`, `registry` and the mode outlive the call and its transfer.
+  // Errors of Engine::Submit. `engine`, `metrics`, `registry` and the transfer client outlive the call and
+  // its transfer.
   static absl::StatusOr<std::shared_ptr<ServedPrompt>> Submit(Engine& engine, ConsumerMetrics& metrics,
                                                               PromptRegistry& registry, PromptToServe prompt,
                                                               std::shared_ptr<ServedPromptSink> sink);

@@ -1,7 +1,7 @@
 #include "consumer/serving.h"
 
 #include "consumer/transfer_decision.h"
-#include "consumer/transfer_mode_names.h"
+#include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -13,7 +13,8 @@ absl::Status Serving::Decide(const TransferChoice& choice, PromptToServe& prompt
   prompt.max_uncoded_tokens = max_uncoded_tokens;
   prompt.no_code_store = choice.no_code_store;
   if (choice.mode == kLocalMode) return absl::OkStatus();
-  prompt.mode = modes.find(choice.mode)->second.get();
+  prompt.mode = choice.mode;
+  prompt.transfers = transfers;
   SCD_ASSIGN_OR_RETURN(prompt.decision,
                        DecideTransfer(choice.plan, choice.policy, prompt.engine.prompt, untranslatable_ids));
   return absl::OkStatus();

@@ -4,9 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +22,7 @@
 #include "consumer/served_prompt.h"
 #include "consumer/task_thread.h"
 #include "consumer/transfer_choice.h"
-#include "consumer/transfer_mode.h"
+#include "consumer/transfer_client.h"
 
 namespace scd {
 
@@ -37,8 +34,7 @@ struct Serving {
   ConsumerMetrics& metrics;
   RequestTracker& requests;
   Log& log;
-  // Modes that transfer, by name.
-  const std::map<std::string, std::unique_ptr<TransferMode>, std::less<>>& modes;
+  TransferClient* transfers = nullptr;  // null without a bundle
   TransferDefaults transfer;
   std::vector<std::int32_t> untranslatable_ids;  // sorted
   std::int64_t max_uncoded_tokens = 0;

@@ -1,10 +1,11 @@
 #include "consumer/transfer_choice.h"
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "consumer/transfer_mode_names.h"
+#include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -28,26 +29,48 @@ absl::StatusOr<TransferPolicy> ChoosePolicy(TransferPolicy server, v1::Policy re
   }
 }
 
-absl::StatusOr<LayerPlan> ChoosePlan(const TransferDefaults& defaults, const v1::PlanOverride& request) {
-  PlanRequest plan = defaults.plan_request;
+absl::StatusOr<Codec> CodecOf(v1::Codec codec) {
+  switch (codec) {
+    case v1::CODEC_BF16:
+    case v1::CODEC_F32:
+    case v1::CODEC_INT8:
+    case v1::CODEC_INT4:
+      return static_cast<Codec>(codec);  // one numbering, see Codec
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("plan.codec: ", static_cast<int>(codec), " is no codec"));
+  }
+}
+
+// The server's request with the client's over it.
+absl::Status Override(const v1::PlanOverride& request, PlanRequest& plan) {
   if (request.has_rank_k()) plan.rank_k = request.rank_k();
   if (request.has_rank_v()) plan.rank_v = request.rank_v();
   if (request.has_rank_h()) plan.rank_h = request.rank_h();
   if (request.has_native_head()) plan.native_head = request.native_head();
   if (request.has_native_tail()) plan.native_tail = request.native_tail();
+  if (request.has_codec()) {
+    SCD_ASSIGN_OR_RETURN(plan.codec, CodecOf(request.codec()));
+  }
+  if (request.has_recompute_layers()) {
+    plan.recompute_layers = LayerRange{request.recompute_layers().first(), request.recompute_layers().last()};
+  }
   if (request.has_patch_layers()) {
     const auto& layers = request.patch_layers().layers();
     if (layers.size() > kMaxPatchLayers) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("transfer.plan.patch_layers: has ", layers.size(), " entries"));
+      return absl::InvalidArgumentError(absl::StrCat("plan.patch_layers: has ", layers.size(), " entries"));
     }
     plan.patch_layers.emplace(layers.begin(), layers.end());
   }
-  absl::StatusOr<LayerPlan> resolved = defaults.bundle->ResolvePlan(plan);
-  if (!resolved.ok()) {
-    return absl::Status(resolved.status().code(), absl::StrCat("transfer.", resolved.status().message()));
-  }
-  return resolved;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LayerPlan> ResolvePlan(const TransferDefaults& defaults, std::string_view mode,
+                                      const v1::PlanOverride& request) {
+  PlanRequest plan = PlanRequestFor(mode, defaults.plan_request);
+  SCD_RETURN_IF_ERROR(Override(request, plan));
+  SCD_RETURN_IF_ERROR(CheckModeRequest(mode, plan));
+  return defaults.bundle->ResolvePlan(plan);
 }
 
 }  // namespace
@@ -66,11 +89,11 @@ absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, 
     return absl::FailedPreconditionError(
         absl::StrCat("transfer.mode: '", choice.mode, "' needs a bundle, and this server has none"));
   }
-  if (request.has_plan()) {
-    SCD_ASSIGN_OR_RETURN(choice.plan, ChoosePlan(defaults, request.plan()));
-  } else {
-    choice.plan = defaults.plan;
+  absl::StatusOr<LayerPlan> plan = ResolvePlan(defaults, choice.mode, request.plan());
+  if (!plan.ok()) {
+    return absl::Status(plan.status().code(), absl::StrCat("transfer.", plan.status().message()));
   }
+  choice.plan = *std::move(plan);
   return choice;
 }
 

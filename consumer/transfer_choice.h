@@ -28,7 +28,6 @@ struct TransferDefaults {
   PlanRequest plan_request;
   absl::Duration timeout;
   const Bundle* bundle = nullptr;  // null: only mode local
-  LayerPlan plan;                  // plan_request, resolved
 };
 
 // INVALID_ARGUMENT naming the field (transfer.mode, transfer.plan.rank_k, ...); FAILED_PRECONDITION for a

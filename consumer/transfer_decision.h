@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "common/config/layer_plan.h"
 #include "common/config/policy.h"
-#include "consumer/transfer_mode.h"
+#include "consumer/transfer_client.h"
 #include "consumer/transfer_reason.h"
 
 namespace scd {

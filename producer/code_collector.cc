@@ -3,11 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wire/payload_format.h"
+
 namespace scd {
+
+bool CodeCollector::CanCut(const LayerPlan& plan, std::int64_t block_tokens) {
+  const std::vector<CodeColumn> columns = PlanColumns(plan);
+  return std::all_of(columns.begin(), columns.end(), [&](const CodeColumn& column) {
+    return block_tokens % GranuleTokens(plan.codec, column.kind) == 0;
+  });
+}
 
 CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens) : block_tokens_(block_tokens) {
   for (const CodeColumn& column : PlanColumns(plan)) {
-    columns_.push_back({column, static_cast<std::size_t>(column.rank) * DTypeBytes(plan.code_dtype), {}});
+    const std::int64_t bytes = PayloadBytes(plan.codec, column.kind, block_tokens, column.rank);
+    columns_.push_back({column, static_cast<std::size_t>(bytes), {}});
   }
 }
 
@@ -20,21 +30,19 @@ void CodeCollector::Add(const LayerCode& code) {
 std::vector<std::shared_ptr<const CodeBlock>> CodeCollector::TakeBlocks() {
   std::size_t num_blocks = columns_.empty() ? 0 : columns_.front().pending.size();
   for (const Column& column : columns_) {
-    const std::size_t block_bytes = column.row_bytes * static_cast<std::size_t>(block_tokens_);
-    num_blocks = std::min(num_blocks, column.pending.size() / block_bytes);
+    num_blocks = std::min(num_blocks, column.pending.size() / column.block_bytes);
   }
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
   for (std::size_t i = 0; i < num_blocks; ++i) {
     auto block = std::make_shared<CodeBlock>();
     block->num_tokens = block_tokens_;
     for (const Column& column : columns_) {
-      const std::size_t block_bytes = column.row_bytes * static_cast<std::size_t>(block_tokens_);
-      block->payloads.push_back(column.pending.substr(i * block_bytes, block_bytes));
+      block->payloads.push_back(column.pending.substr(i * column.block_bytes, column.block_bytes));
     }
     blocks.push_back(std::move(block));
   }
   for (Column& column : columns_) {
-    column.pending.erase(0, num_blocks * column.row_bytes * static_cast<std::size_t>(block_tokens_));
+    column.pending.erase(0, num_blocks * column.block_bytes);
   }
   return blocks;
 }
@@ -42,7 +50,7 @@ std::vector<std::shared_ptr<const CodeBlock>> CodeCollector::TakeBlocks() {
 StoredCodeReader::StoredCodeReader(const LayerPlan& plan, std::int64_t first_token,
                                    std::vector<std::shared_ptr<const CodeBlock>> blocks,
                                    std::int64_t max_payload_bytes)
-    : dtype_(plan.code_dtype),
+    : codec_(plan.codec),
       first_token_(first_token),
       max_payload_bytes_(max_payload_bytes),
       columns_(PlanColumns(plan)),
@@ -54,7 +62,7 @@ bool StoredCodeReader::Next(LayerCode* code) {
   code->layer = column.layer;
   code->kind = column.kind;
   code->rank = column.rank;
-  code->dtype = dtype_;
+  code->codec = codec_;
   code->first_token = first_token_ + token_;
   code->num_tokens = 0;
   code->payload.clear();

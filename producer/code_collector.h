@@ -16,9 +16,14 @@ namespace scd {
 
 class CodeCollector {
  public:
+  // Whether codes of the plan can be cut into such blocks: a block holds whole granules (payload_format.h).
+  static bool CanCut(const LayerPlan& plan, std::int64_t block_tokens);
+
+  // CanCut(plan, block_tokens).
   CodeCollector(const LayerPlan& plan, std::int64_t block_tokens);
 
-  // Codes of one column, following those that were added to it before.
+  // Codes of one column, following those that were added to it before. All but the last of the prompt hold
+  // whole granules.
   void Add(const LayerCode& code);
   // The blocks that are whole in every column and were not taken yet, in order.
   std::vector<std::shared_ptr<const CodeBlock>> TakeBlocks();
@@ -26,7 +31,7 @@ class CodeCollector {
  private:
   struct Column {
     CodeColumn column;
-    std::size_t row_bytes = 0;
+    std::size_t block_bytes = 0;
     std::string pending;  // rows not taken yet
   };
 
@@ -45,7 +50,7 @@ class StoredCodeReader {
   bool Next(LayerCode* code);
 
  private:
-  const DType dtype_;
+  const Codec codec_;
   const std::int64_t first_token_;
   const std::int64_t max_payload_bytes_;
   const std::vector<CodeColumn> columns_;

@@ -7,13 +7,8 @@ namespace scd {
 std::vector<CodeColumn> PlanColumns(const LayerPlan& plan) {
   std::vector<CodeColumn> columns;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    const LayerRanks& ranks = plan.layers[i];
-    const auto layer = static_cast<std::int64_t>(i);
-    if (ranks.treatment == LayerTreatment::kPatch) {
-      columns.push_back({layer, CodeKind::kH, ranks.rank_h});
-    } else {
-      columns.push_back({layer, CodeKind::kK, ranks.rank_k});
-      columns.push_back({layer, CodeKind::kV, ranks.rank_v});
+    for (const SentKind& sent : SentKinds(plan.layers[i])) {
+      columns.push_back({static_cast<std::int64_t>(i), sent.kind, sent.rank});
     }
   }
   return columns;
@@ -33,13 +28,14 @@ std::vector<Digest> BlockKeys(const Digest& model, const Digest& bundle, const L
     builder.AddBytes(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(token_ids.data() + begin),
                                          static_cast<std::size_t>(count) * sizeof(std::int32_t)));
   };
-  DigestBuilder root("scd.codes.v1");
-  const std::string_view dtype = DTypeName(plan.code_dtype);
-  root.AddDigest(model).AddDigest(bundle).AddString({dtype.data(), dtype.size()});
-  const std::vector<CodeColumn> columns = PlanColumns(plan);
-  root.AddInt(static_cast<std::int64_t>(columns.size()));
-  for (const CodeColumn& column : columns) {
-    root.AddInt(column.layer).AddInt(static_cast<std::int64_t>(column.kind)).AddInt(column.rank);
+  DigestBuilder root("scd.codes.v2");
+  const std::string_view codec = CodecName(plan.codec);
+  root.AddDigest(model).AddDigest(bundle).AddString({codec.data(), codec.size()});
+  root.AddInt(static_cast<std::int64_t>(plan.layers.size()));
+  for (const LayerRanks& layer : plan.layers) {
+    const std::vector<SentKind> sent = SentKinds(layer);
+    root.AddInt(static_cast<std::int64_t>(layer.treatment)).AddInt(static_cast<std::int64_t>(sent.size()));
+    for (const SentKind& kind : sent) root.AddInt(static_cast<std::int64_t>(kind.kind)).AddInt(kind.rank);
   }
   root.AddInt(first_token);
   add_tokens(root, 0, first_token);

@@ -70,16 +70,14 @@ absl::StatusOr<const Bundle*> BundleSet::Find(const Digest& digest) const {
 
 absl::StatusOr<ReadyEncoder> EncoderCache::Get(const Bundle& bundle, const LayerPlan& plan) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    const LayerPlan& packed = entry.ready.encoder->plan();
-    return entry.bundle == bundle.digest() && packed.layers == plan.layers &&
-           packed.code_dtype == plan.code_dtype;
+    return entry.bundle == bundle.digest() && entry.ready.encoder->plan().SendsAs(plan);
   });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
     return entries_.front().ready;
   }
   SCD_ASSIGN_OR_RETURN(std::shared_ptr<const LayerEncoder> encoder,
-                       LayerEncoder::Create(bundle, plan, backend_));
+                       LayerEncoder::Create(bundle, plan, rope_, backend_));
   SCD_ASSIGN_OR_RETURN(std::shared_ptr<LayerEncoder::Workspace> workspace,
                        encoder->CreateWorkspace(max_tokens_));
   entries_.push_front({bundle.digest(), {std::move(encoder), std::move(workspace)}});

@@ -16,6 +16,7 @@
 #include "common/io/digest.h"
 #include "common/translate/layer_encoder.h"
 #include "kernels/backend.h"
+#include "kernels/rope_table.h"
 
 namespace scd {
 
@@ -45,9 +46,12 @@ struct ReadyEncoder {
 // Least recently used of a bounded number. For one thread.
 class EncoderCache {
  public:
-  // Workspaces hold max_tokens rows. `backend` outlives this.
-  EncoderCache(Backend& backend, std::int64_t max_tokens, std::int64_t max_entries)
-      : backend_(backend), max_tokens_(max_tokens), max_entries_(static_cast<std::size_t>(max_entries)) {}
+  // Workspaces hold max_tokens rows. `rope`, the model's, and `backend` outlive this.
+  EncoderCache(const RopeTable& rope, Backend& backend, std::int64_t max_tokens, std::int64_t max_entries)
+      : rope_(rope),
+        backend_(backend),
+        max_tokens_(max_tokens),
+        max_entries_(static_cast<std::size_t>(max_entries)) {}
 
   absl::StatusOr<ReadyEncoder> Get(const Bundle& bundle, const LayerPlan& plan);
   std::size_t size() const { return entries_.size(); }
@@ -58,6 +62,7 @@ class EncoderCache {
     ReadyEncoder ready;
   };
 
+  const RopeTable rope_;
   Backend& backend_;
   const std::int64_t max_tokens_;
   const std::size_t max_entries_;

@@ -8,18 +8,54 @@
 
 namespace scd {
 
+namespace {
+
+TapKind TapFor(CodeKind kind) {
+  switch (kind) {
+    case CodeKind::kK:
+      return TapKind::kKPreRope;
+    case CodeKind::kV:
+      return TapKind::kV;
+    case CodeKind::kH:
+      return TapKind::kAttentionInput;
+    case CodeKind::kResidual:
+      return TapKind::kResidual;
+  }
+  return TapKind::kResidual;
+}
+
+ConstTensorView RowsOf(const LayerView& view, CodeKind kind) {
+  switch (kind) {
+    case CodeKind::kK:
+      return view.k_pre_rope;
+    case CodeKind::kV:
+      return view.v;
+    case CodeKind::kH:
+      return view.attention_input;
+    case CodeKind::kResidual:
+      return view.residual;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<SentKind> EncodingTap::Sent(std::int64_t layer) const {
+  return SentKinds(encoder_.encoder->plan().layers[static_cast<std::size_t>(layer)]);
+}
+
 TapKinds EncodingTap::Wanted(std::int64_t layer) const {
-  if (chunk_end_ <= first_token_) return {};
-  const LayerRanks& ranks = encoder_.encoder->plan().layers[static_cast<std::size_t>(layer)];
-  if (ranks.treatment == LayerTreatment::kPatch) return TapKind::kAttentionInput;
-  return TapKind::kKPreRope | TapKind::kV;
+  TapKinds wanted;
+  if (chunk_end_ <= first_token_) return wanted;
+  for (const SentKind& sent : Sent(layer)) wanted = wanted | TapFor(sent.kind);
+  return wanted;
 }
 
 absl::Status EncodingTap::OnLayer(const LayerView& view) {
-  const LayerRanks& ranks = encoder_.encoder->plan().layers[static_cast<std::size_t>(view.layer)];
-  if (ranks.treatment == LayerTreatment::kPatch) return Encode(view, CodeKind::kH, view.attention_input);
-  SCD_RETURN_IF_ERROR(Encode(view, CodeKind::kK, view.k_pre_rope));
-  return Encode(view, CodeKind::kV, view.v);
+  for (const SentKind& sent : Sent(view.layer)) {
+    SCD_RETURN_IF_ERROR(Encode(view, sent.kind, RowsOf(view, sent.kind)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EncodingTap::Encode(const LayerView& view, CodeKind kind, ConstTensorView rows) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/model/layer_tap.h"
@@ -30,6 +31,7 @@ class EncodingTap : public LayerTap {
   absl::Duration encode_time() const { return encode_time_; }
 
  private:
+  std::vector<SentKind> Sent(std::int64_t layer) const;
   absl::Status Encode(const LayerView& view, CodeKind kind, ConstTensorView rows);
 
   const ReadyEncoder& encoder_;

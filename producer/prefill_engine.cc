@@ -6,11 +6,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/cache/sequence.h"
+#include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
 #include "producer/code_collector.h"
 #include "producer/encoding_tap.h"
 
 namespace scd {
+
+namespace {
+
+// Tokens of the longest granule that a plan's codes have.
+std::int64_t PlanGranule(const LayerPlan& plan) {
+  std::int64_t longest = 1;
+  for (const CodeColumn& column : PlanColumns(plan)) {
+    longest = std::max(longest, GranuleTokens(plan.codec, column.kind));
+  }
+  return longest;
+}
+
+}  // namespace
 
 struct PrefillEngine::Entry {
   std::shared_ptr<PrefillJob> job;
@@ -54,7 +68,7 @@ PrefillEngine::PrefillEngine(const Transformer& transformer, const PrefillEngine
       store_(store),
       cache_(std::move(cache)),
       workspace_(std::move(workspace)),
-      encoders_(transformer.backend(), options.chunk_tokens, options.max_cached_plans),
+      encoders_(transformer.rope(), transformer.backend(), options.chunk_tokens, options.max_cached_plans),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 PrefillEngine::~PrefillEngine() {
@@ -168,13 +182,25 @@ std::shared_ptr<PrefillEngine::Entry> PrefillEngine::PickRunnable() {
   return running_;
 }
 
+bool PrefillEngine::CanStore(const LayerPlan& plan) const {
+  return options_.chunk_tokens >= PlanGranule(plan) && CodeCollector::CanCut(plan, options_.block_tokens);
+}
+
+std::int64_t PrefillEngine::ChunkEnd(const Entry& entry) const {
+  const PrefillInput& input = entry.job->input();
+  const std::int64_t end = entry.position + options_.chunk_tokens;
+  if (end >= entry.num_tokens()) return entry.num_tokens();
+  const std::int64_t cut = end > input.first_token ? (end - input.first_token) % PlanGranule(input.plan) : 0;
+  return cut < options_.chunk_tokens ? end - cut : end;
+}
+
 absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) {
   const PrefillInput& input = entry.job->input();
   const absl::Time start = absl::Now();
   if (entry.encoder.encoder == nullptr) {
     entry.timings.queue_ms = absl::ToDoubleMilliseconds(start - entry.submitted);
     SCD_ASSIGN_OR_RETURN(entry.encoder, encoders_.Get(*input.bundle, input.plan));
-    if (store_ != nullptr && !input.block_keys.empty())
+    if (store_ != nullptr && !input.block_keys.empty() && CanStore(input.plan))
       entry.collector.emplace(input.plan, options_.block_tokens);
   }
   std::stop_source cancel;
@@ -183,7 +209,7 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
   const std::stop_callback on_stop(stop, request_stop);
 
   const std::int64_t begin = entry.position;
-  const std::int64_t end = std::min(begin + options_.chunk_tokens, entry.num_tokens());
+  const std::int64_t end = ChunkEnd(entry);
   EncodingTap tap(entry.encoder, begin, end, input.first_token, [&entry](LayerCode code) {
     if (entry.collector.has_value()) entry.collector->Add(code);
     entry.job->Deliver(std::move(code));

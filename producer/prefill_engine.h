@@ -77,6 +77,9 @@ class PrefillEngine {
   void Activate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first active job that has room, as running_; null where there is none.
   std::shared_ptr<Entry> PickRunnable();
+  bool CanStore(const LayerPlan& plan) const;
+  // Where the next chunk ends: its codes hold whole granules, but for the last of the prompt.
+  std::int64_t ChunkEnd(const Entry& entry) const;
   absl::Status RunChunk(Entry& entry, const std::stop_token& stop);
   // After a chunk: whether the entry left, because of an error, the end of its prompt (OK) or Cancel
   // (CANCELLED).

@@ -11,8 +11,8 @@ namespace scd {
 enum class Codec : std::uint8_t {
   kBF16 = 1,
   kF32 = 2,
-  // Asymmetric integers with an f16 scale and minimum for each group of 32 (KIVI, arXiv 2402.02750): K in groups
-  // of tokens for each column, everything else in groups of columns for each token.
+  // Asymmetric integers with an f16 scale and minimum for each group of 32 (KIVI, arXiv 2402.02750): K in
+  // groups of tokens for each column, everything else in groups of columns for each token.
   kInt8 = 3,
   kInt4 = 4,
 };
@@ -23,7 +23,9 @@ std::string_view CodecName(Codec codec);
 // Bits of one number, without scales.
 std::int64_t CodecBits(Codec codec);
 
-inline bool IsQuantized(Codec codec) { return codec == Codec::kInt8 || codec == Codec::kInt4; }
+inline bool IsQuantized(Codec codec) {
+  return codec == Codec::kInt8 || codec == Codec::kInt4;
+}
 
 }  // namespace scd
 

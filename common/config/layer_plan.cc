@@ -8,6 +8,10 @@
 namespace scd {
 namespace {
 
+// Bits of an f16 scale and minimum, for each group of quantised numbers.
+constexpr double kScaleBits = 32;
+constexpr double kGroupSize = 32;
+
 // "96", or "64-96" where layers differ.
 std::string RankRange(const std::vector<std::int64_t>& ranks) {
   const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end());
@@ -16,6 +20,23 @@ std::string RankRange(const std::vector<std::int64_t>& ranks) {
 
 std::string Layers(std::size_t count) {
   return absl::StrCat(count, count == 1 ? " layer" : " layers");
+}
+
+std::vector<std::int64_t> LayersTreated(const LayerPlan& plan, LayerTreatment treatment) {
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    if (plan.layers[i].treatment == treatment) found.push_back(static_cast<std::int64_t>(i));
+  }
+  return found;
+}
+
+// Bytes of one token's row, or of its share of the groups of columns.
+double RowBytes(Codec codec, const SentKind& sent) {
+  const double bits = static_cast<double>(sent.rank * CodecBits(codec));
+  if (!IsQuantized(codec)) return bits / 8;
+  if (sent.kind == CodeKind::kK) return (bits + static_cast<double>(sent.rank) * kScaleBits / kGroupSize) / 8;
+  const double groups = static_cast<double>((sent.rank + 31) / 32);
+  return static_cast<double>((sent.rank * CodecBits(codec) + 7) / 8) + groups * kScaleBits / 8;
 }
 
 }  // namespace
@@ -28,24 +49,38 @@ std::string_view CodeKindName(CodeKind kind) {
       return "v";
     case CodeKind::kH:
       return "h";
+    case CodeKind::kResidual:
+      return "residual";
   }
   return "unknown";
 }
 
-std::int64_t LayerPlan::code_bytes_per_token() const {
-  std::int64_t numbers = 0;
-  for (const LayerRanks& layer : layers) {
-    numbers += layer.treatment == LayerTreatment::kPatch ? layer.rank_h : layer.rank_k + layer.rank_v;
+std::vector<SentKind> SentKinds(const LayerRanks& ranks) {
+  std::vector<SentKind> sent;
+  for (const SentKind& kind :
+       {SentKind{CodeKind::kK, ranks.rank_k}, SentKind{CodeKind::kV, ranks.rank_v},
+        SentKind{CodeKind::kH, ranks.rank_h}, SentKind{CodeKind::kResidual, ranks.residual}}) {
+    if (kind.rank > 0) sent.push_back(kind);
   }
-  return numbers * static_cast<std::int64_t>(DTypeBytes(code_dtype));
+  return sent;
+}
+
+double LayerPlan::code_bytes_per_token() const {
+  double bytes = 0;
+  for (const LayerRanks& layer : layers) {
+    for (const SentKind& sent : SentKinds(layer)) bytes += RowBytes(codec, sent);
+  }
+  return bytes;
 }
 
 std::vector<std::int64_t> LayerPlan::patch_layers() const {
-  std::vector<std::int64_t> patched;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].treatment == LayerTreatment::kPatch) patched.push_back(static_cast<std::int64_t>(i));
-  }
-  return patched;
+  return LayersTreated(*this, LayerTreatment::kPatch);
+}
+
+std::optional<LayerRange> LayerPlan::recomputed() const {
+  const std::vector<std::int64_t> group = LayersTreated(*this, LayerTreatment::kRecompute);
+  if (group.empty()) return std::nullopt;
+  return LayerRange{group.front(), group.back()};
 }
 
 std::string LayerPlan::ToString() const {
@@ -53,7 +88,7 @@ std::string LayerPlan::ToString() const {
   for (const LayerRanks& layer : layers) {
     if (layer.treatment == LayerTreatment::kPatch) {
       ranks_h.push_back(layer.rank_h);
-    } else {
+    } else if (layer.treatment == LayerTreatment::kReuse) {
       ranks_k.push_back(layer.rank_k);
       ranks_v.push_back(layer.rank_v);
     }
@@ -67,8 +102,16 @@ std::string LayerPlan::ToString() const {
     absl::StrAppend(&text, "patch ", Layers(ranks_h.size()), " [", absl::StrJoin(patch_layers(), " "),
                     "] at H ", RankRange(ranks_h), ", ");
   }
+  for (const auto& [treatment, name] :
+       {std::pair{LayerTreatment::kRaw, "raw "}, {LayerTreatment::kRawRoped, "raw roped "}}) {
+    const std::size_t count = LayersTreated(*this, treatment).size();
+    if (count > 0) absl::StrAppend(&text, name, Layers(count), ", ");
+  }
+  if (const auto group = recomputed()) {
+    absl::StrAppend(&text, "recompute layers ", group->first, " to ", group->last, ", ");
+  }
   absl::StrAppend(&text, "native head ", native_head, ", tail ", native_tail, ", ",
-                  std::string(DTypeName(code_dtype)));
+                  std::string(CodecName(codec)));
   return text;
 }
 

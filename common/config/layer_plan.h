@@ -18,7 +18,8 @@ enum class LayerTreatment : std::uint8_t {
   kPatch,      // low-rank codes of the attention input
   kRaw,        // the producer's own K (before RoPE) and V
   kRawRoped,   // the producer's own K (after its RoPE) and V
-  kRecompute,  // nothing: the consumer runs the layer, over the residual stream sent for the first of its group
+  kRecompute,  // nothing: the consumer runs the layer, over the residual stream sent for the first of its
+               // group
 };
 
 // What a code stands for. The numbers are on the wire and in files: never renumber, only add.

@@ -1,5 +1,7 @@
 #include "common/server/metrics.h"
 
+#include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,9 +131,8 @@ void InfoMetrics::AddBundle(const std::string& path, const std::string& digest) 
 struct TransferMetrics::Families {
   explicit Families(MetricsRegistry::Impl& registry)
       : bytes(registry.Counters("scd_transfer_bytes_total", "Payload bytes of code frames.")),
-        bytes_k(bytes.Add({{"kind", "k"}})),
-        bytes_v(bytes.Add({{"kind", "v"}})),
-        bytes_h(bytes.Add({{"kind", "h"}})),
+        bytes_by_kind{OfKind(CodeKind::kK), OfKind(CodeKind::kV), OfKind(CodeKind::kH),
+                      OfKind(CodeKind::kResidual)},
         seconds(registry.Histogram("scd_transfer_seconds",
                                    "Whole transfers, from the request to the last frame.",
                                    RequestSecondsBuckets())),
@@ -141,10 +142,12 @@ struct TransferMetrics::Families {
         computed(tokens.Add({{"source", "computed"}})),
         cached(tokens.Add({{"source", "cached"}})) {}
 
+  prometheus::Counter* OfKind(CodeKind kind) {
+    return &bytes.Add({{"kind", std::string(CodeKindName(kind))}});
+  }
+
   CounterFamily& bytes;
-  prometheus::Counter& bytes_k;
-  prometheus::Counter& bytes_v;
-  prometheus::Counter& bytes_h;
+  const std::array<prometheus::Counter*, kNumCodeKinds> bytes_by_kind;  // CodeKind k at k - 1
   prometheus::Histogram& seconds;
   CounterFamily& failed;
   CounterFamily& tokens;
@@ -158,9 +161,7 @@ TransferMetrics::TransferMetrics(MetricsRegistry& registry)
 TransferMetrics::~TransferMetrics() = default;
 
 void TransferMetrics::AddBytes(CodeKind kind, std::int64_t bytes) {
-  prometheus::Counter& counter = kind == CodeKind::kK   ? families_->bytes_k
-                                 : kind == CodeKind::kV ? families_->bytes_v
-                                                        : families_->bytes_h;
+  prometheus::Counter& counter = *families_->bytes_by_kind[static_cast<std::size_t>(kind) - 1];
   counter.Increment(static_cast<double>(bytes));
 }
 

@@ -1,5 +1,6 @@
-// The producer's side of translation: rows of K, V or the attention input of one layer -> codes.
-// Z = A W_enc + b (paper: Reuse encoder, ridge; Patch encoder, reduced-rank ridge). Means are folded into b.
+// The producer's side of translation: rows of K, V, the attention input or the residual stream of one layer
+// -> codes. Z = A W_enc + b (paper: Reuse encoder, ridge; Patch encoder, reduced-rank ridge). Means are
+// folded into b. Raw layers and residuals are sent as they are, in the plan's codec.
 #ifndef SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 
@@ -13,6 +14,7 @@
 #include "common/config/layer_plan.h"
 #include "common/wire/layer_code.h"
 #include "kernels/backend.h"
+#include "kernels/rope_table.h"
 
 namespace scd {
 
@@ -22,17 +24,19 @@ class LayerEncoder {
   // Device and staging memory for Encode calls of at most max_tokens rows.
   class Workspace;
 
-  // Packs the encoders that `plan` uses. The bundle may go away afterwards; `backend` outlives this.
+  // Packs the encoders that `plan` uses. The bundle may go away afterwards; `rope` (the producer's: raw K may
+  // be sent after RoPE) and `backend` outlive this.
   static absl::StatusOr<std::unique_ptr<LayerEncoder>> Create(const Bundle& bundle, const LayerPlan& plan,
-                                                              Backend& backend);
+                                                              const RopeTable& rope, Backend& backend);
   ~LayerEncoder();
 
   const LayerPlan& plan() const { return plan_; }
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH), f32 on the backend's device, of
-  // positions first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT for a kind
-  // that the plan does not send for this layer.
+  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH, kResidual), f32 on the backend's
+  // device, of positions first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT
+  // for a kind that the plan does not send for this layer; OUT_OF_RANGE for positions beyond `rope` where K
+  // is roped.
   absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
                                    ConstTensorView rows, std::int64_t first_token) const;
 

@@ -7,6 +7,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/translate/rebuilder_workspace.h"
+#include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -43,7 +44,7 @@ class LayerRebuilder::Impl {
   absl::Status Pack(const Bundle& bundle) {
     const BundleManifest& m = bundle.manifest();
     widths_.d_kv = m.d_kv();
-    widths_.code_dtype = plan_.code_dtype;
+    widths_.codec = plan_.codec;
     decoders_.resize(plan_.layers.size());
     for (std::size_t i = 0; i < plan_.layers.size(); ++i) {
       const LayerRanks& ranks = plan_.layers[i];
@@ -55,7 +56,7 @@ class LayerRebuilder::Impl {
         SCD_ASSIGN_OR_RETURN(const ReuseTranslator v, bundle.Reuse(layer, CodeKind::kV, ranks.rank_v));
         SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(k.decoder, k.decoder_bias));
         SCD_ASSIGN_OR_RETURN(out.v, backend_.PackWeight(v.decoder, v.decoder_bias));
-      } else {
+      } else if (ranks.treatment == LayerTreatment::kPatch) {
         SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
         SCD_ASSIGN_OR_RETURN(out.h, backend_.PackWeight(patch.decoder, patch.decoder_bias));
         SCD_ASSIGN_OR_RETURN(out.mlp_in, backend_.PackWeight(patch.mlp_in, patch.mlp_in_bias));
@@ -85,7 +86,7 @@ class LayerRebuilder::Impl {
                       const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
                       const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
                       SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, k, v));
-                      if (!k.empty()) {
+                      if (!k.empty() && !ArrivesRoped(code.layer)) {
                         SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
                       }
                       return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
@@ -120,16 +121,19 @@ class LayerRebuilder::Impl {
     if (code.layer < 0 || code.layer >= static_cast<std::int64_t>(plan_.layers.size())) {
       return bad("is for no layer of the plan");
     }
-    const LayerRanks& ranks = plan_.layers[static_cast<std::size_t>(code.layer)];
-    const bool patch = ranks.treatment == LayerTreatment::kPatch;
-    if (patch != (code.kind == CodeKind::kH)) return bad("is none that the plan sends");
-    const std::int64_t rank =
-        patch ? ranks.rank_h : (code.kind == CodeKind::kK ? ranks.rank_k : ranks.rank_v);
-    if (code.rank != rank || code.dtype != plan_.code_dtype)
-      return bad("has another rank or dtype than the plan");
-    const std::size_t row_bytes = static_cast<std::size_t>(rank) * DTypeBytes(code.dtype);
-    if (code.first_token < 0 || code.num_tokens < 1 || code.payload.size() % row_bytes != 0 ||
-        code.payload.size() / row_bytes != static_cast<std::size_t>(code.num_tokens)) {
+    if (code.kind == CodeKind::kResidual) return bad("is recomputed, not rebuilt");
+    const std::vector<SentKind> sent = SentKinds(plan_.layers[static_cast<std::size_t>(code.layer)]);
+    const auto found = std::find_if(sent.begin(), sent.end(),
+                                    [&code](const SentKind& kind) { return kind.kind == code.kind; });
+    if (found == sent.end()) return bad("is none that the plan sends");
+    if (code.rank != found->rank || code.codec != plan_.codec)
+      return bad("has another rank or codec than the plan");
+    // A payload has at least half a byte for each of its tokens.
+    const bool countable =
+        code.num_tokens >= 1 && static_cast<std::uint64_t>(code.num_tokens) <= 2 * code.payload.size();
+    if (code.first_token < 0 || !countable ||
+        code.payload.size() !=
+            static_cast<std::uint64_t>(PayloadBytes(code.codec, code.kind, code.num_tokens, code.rank))) {
       return bad("has ", code.payload.size(), " bytes for ", code.num_tokens, " tokens from ",
                  code.first_token);
     }
@@ -161,6 +165,7 @@ class LayerRebuilder::Impl {
                               const TensorView& k, const TensorView& v) const {
     const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
     const ConstTensorView codes = own.codes();
+    if (IsRaw(code.layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
     if (code.kind == CodeKind::kK) return backend_.MatMul(stream, codes, *decoders.k, k);
     if (code.kind == CodeKind::kV) return backend_.MatMul(stream, codes, *decoders.v, v);
     const TensorView hidden = own.hidden(codes.dim(0));
@@ -170,6 +175,14 @@ class LayerRebuilder::Impl {
     SCD_RETURN_IF_ERROR(backend_.Silu(stream, mlp));
     SCD_RETURN_IF_ERROR(backend_.MatMul(stream, mlp, *decoders.mlp_out, hidden, {.accumulate = true}));
     return ProjectKv(backend_, stream, projections_[static_cast<std::size_t>(code.layer)], hidden, k, v);
+  }
+
+  LayerTreatment TreatmentOf(std::int64_t layer) const {
+    return plan_.layers[static_cast<std::size_t>(layer)].treatment;
+  }
+  bool ArrivesRoped(std::int64_t layer) const { return TreatmentOf(layer) == LayerTreatment::kRawRoped; }
+  bool IsRaw(std::int64_t layer) const {
+    return TreatmentOf(layer) == LayerTreatment::kRaw || ArrivesRoped(layer);
   }
 
   // [tokens, d_kv] -> [tokens, kv_heads, head_dim]; an empty view stays one.

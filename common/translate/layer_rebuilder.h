@@ -1,6 +1,8 @@
 // The consumer's side of translation: codes of one layer -> its own native K and V in its own KV pages.
 // Reuse: B_hat = Z W_dec + b, then the consumer's RoPE on K. Patch: H_B_hat = g(Z), then the consumer's W_k,
-// W_v (biases, k_norm) and its RoPE on K.
+// W_v (biases, k_norm) and its RoPE on K. Raw K and V are written as they came: K that was sent before RoPE
+// gets the consumer's, K that the producer roped gets none. Recomputed layers are the transformer's work, not
+// the rebuilder's.
 #ifndef SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "absl/memory/memory.h"
+#include "common/wire/payload_format.h"
+#include "common/wire/payload_numbers.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -22,7 +24,8 @@ absl::Status RebuilderWorkspace::Allocate() {
     return backend_.Allocate(kind, static_cast<std::size_t>(max_tokens_ * width) * DTypeBytes(dtype));
   };
   for (Slot& slot : ring_) {
-    SCD_ASSIGN_OR_RETURN(slot.codes, rows_of(MemoryKind::kStaging, widths_.largest_rank, widths_.code_dtype));
+    SCD_ASSIGN_OR_RETURN(slot.codes,
+                         rows_of(MemoryKind::kStaging, widths_.largest_rank, StagingDType(widths_.codec)));
     SCD_ASSIGN_OR_RETURN(slot.positions, rows_of(MemoryKind::kStaging, 1, DType::kI32));
   }
   SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kF32));
@@ -53,17 +56,21 @@ absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, s
     next_slot_ = 0;
   }
   const Slot& slot = ring_[next_slot_++];
-  const std::size_t row_bytes = static_cast<std::size_t>(code.rank) * DTypeBytes(code.dtype);
-  std::memcpy(slot.codes->data(), code.payload.data() + static_cast<std::size_t>(begin) * row_bytes,
-              static_cast<std::size_t>(count) * row_bytes);
+  const Shape codes_shape{count, code.rank};
+  const TensorView staged = slot.codes->View(StagingDType(code.codec), codes_shape);
+  if (IsQuantized(code.codec)) {
+    DecodeNumbers(code, begin, count, staged.as<float>());
+  } else {
+    std::memcpy(staged.data(), code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
+                static_cast<std::size_t>(PayloadBytes(code.codec, code.kind, count, code.rank)));
+  }
   auto* const positions = static_cast<std::int32_t*>(slot.positions->data());
   for (std::int64_t i = 0; i < count; ++i) {
     positions[i] = static_cast<std::int32_t>(code.first_token + begin + i);
   }
-  const Shape codes_shape{count, code.rank};
   const TensorView codes = device_codes_->View(DType::kF32, codes_shape);
   const TensorView device_positions = device_positions_->View(DType::kI32, Shape{count});
-  SCD_RETURN_IF_ERROR(backend_.Copy(stream, codes, slot.codes->View(code.dtype, codes_shape)));
+  SCD_RETURN_IF_ERROR(backend_.Copy(stream, codes, staged));
   SCD_RETURN_IF_ERROR(
       backend_.Copy(stream, device_positions, slot.positions->View(DType::kI32, Shape{count})));
   codes_ = codes;

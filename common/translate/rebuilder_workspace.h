@@ -24,7 +24,7 @@ struct RebuilderWidths {
   std::int64_t d_kv = 0;
   std::int64_t hidden = 0;     // 0 without Patch layers
   std::int64_t mlp_width = 0;  // 0 without Patch layers
-  DType code_dtype = DType::kBF16;
+  Codec codec = Codec::kBF16;
 };
 
 class RebuilderWorkspace : public LayerRebuilder::Workspace {
@@ -57,7 +57,7 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
 
  private:
   struct Slot {
-    std::unique_ptr<Buffer> codes;      // [max_tokens, largest rank] of the codes' dtype
+    std::unique_ptr<Buffer> codes;      // [max_tokens, largest rank] of the codec's staging type
     std::unique_ptr<Buffer> positions;  // [max_tokens] i32
   };
 

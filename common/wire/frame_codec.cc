@@ -31,32 +31,24 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
       return CodeKind::kV;
     case v1::CODE_KIND_H:
       return CodeKind::kH;
+    case v1::CODE_KIND_RESIDUAL:
+      return CodeKind::kResidual;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("kind: ", static_cast<int>(kind), " is none that this program knows"));
   }
 }
 
-absl::StatusOr<DType> DTypeOfCodec(v1::Codec codec) {
+absl::StatusOr<Codec> CodecFromProto(v1::Codec codec) {
   switch (codec) {
     case v1::CODEC_BF16:
-      return DType::kBF16;
     case v1::CODEC_F32:
-      return DType::kF32;
+    case v1::CODEC_INT8:
+    case v1::CODEC_INT4:
+      return static_cast<Codec>(codec);  // one numbering, see Codec
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("codec: ", static_cast<int>(codec), " is none that this program knows"));
-  }
-}
-
-v1::Codec CodecOfDType(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return v1::CODEC_BF16;
-    case DType::kF32:
-      return v1::CODEC_F32;
-    default:
-      return v1::CODEC_UNSPECIFIED;
   }
 }
 
@@ -84,27 +76,64 @@ absl::StatusOr<LayerCode> ReadFields(const v1::CodeFrame& frame) {
   SCD_RETURN_IF_ERROR(InRange("num_tokens", code.num_tokens, 1, kMaxPosition - code.first_token));
   code.rank = frame.rank();
   SCD_RETURN_IF_ERROR(InRange("rank", code.rank, 1, kMaxCodeRank));
-  SCD_ASSIGN_OR_RETURN(code.dtype, DTypeOfCodec(frame.codec()));
-  SCD_RETURN_IF_ERROR(CheckPayload(code.dtype, code.num_tokens, code.rank, frame.payload()));
+  SCD_ASSIGN_OR_RETURN(code.codec, CodecFromProto(frame.codec()));
+  SCD_RETURN_IF_ERROR(CheckPayload(code.codec, code.kind, code.num_tokens, code.rank, frame.payload()));
   return code;
 }
 
-absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_view field) {
-  const auto check = [&](absl::string_view name, std::int64_t rank, bool used) {
-    return InRange(absl::StrCat(field, ".", name), rank, used ? 1 : 0, used ? kMaxCodeRank : 0);
-  };
-  if (ranks.treatment() != v1::TREATMENT_REUSE && ranks.treatment() != v1::TREATMENT_PATCH) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ".treatment: ", static_cast<int>(ranks.treatment()),
-                                                   " is none that this program knows"));
+absl::StatusOr<LayerTreatment> TreatmentOf(v1::Treatment treatment) {
+  switch (treatment) {
+    case v1::TREATMENT_REUSE:
+      return LayerTreatment::kReuse;
+    case v1::TREATMENT_PATCH:
+      return LayerTreatment::kPatch;
+    case v1::TREATMENT_RAW:
+      return LayerTreatment::kRaw;
+    case v1::TREATMENT_RAW_ROPED:
+      return LayerTreatment::kRawRoped;
+    case v1::TREATMENT_RECOMPUTE:
+      return LayerTreatment::kRecompute;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("treatment: ", static_cast<int>(treatment), " is none that this program knows"));
   }
-  const bool patch = ranks.treatment() == v1::TREATMENT_PATCH;
-  SCD_RETURN_IF_ERROR(check("rank_k", ranks.rank_k(), !patch));
-  SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), !patch));
-  SCD_RETURN_IF_ERROR(check("rank_h", ranks.rank_h(), patch));
-  return LayerRanks{.treatment = patch ? LayerTreatment::kPatch : LayerTreatment::kReuse,
+}
+
+v1::Treatment ToProto(LayerTreatment treatment) {
+  switch (treatment) {
+    case LayerTreatment::kReuse:
+      return v1::TREATMENT_REUSE;
+    case LayerTreatment::kPatch:
+      return v1::TREATMENT_PATCH;
+    case LayerTreatment::kRaw:
+      return v1::TREATMENT_RAW;
+    case LayerTreatment::kRawRoped:
+      return v1::TREATMENT_RAW_ROPED;
+    case LayerTreatment::kRecompute:
+      return v1::TREATMENT_RECOMPUTE;
+  }
+  return v1::TREATMENT_UNSPECIFIED;
+}
+
+absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_view field) {
+  const auto treatment = TreatmentOf(ranks.treatment());
+  if (!treatment.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".", treatment.status().message()));
+  }
+  const auto check = [&](absl::string_view name, std::int64_t rank, std::int64_t least, bool used) {
+    return InRange(absl::StrCat(field, ".", name), rank, used ? least : 0, used ? kMaxCodeRank : 0);
+  };
+  const bool patch = *treatment == LayerTreatment::kPatch;
+  const bool recompute = *treatment == LayerTreatment::kRecompute;
+  SCD_RETURN_IF_ERROR(check("rank_k", ranks.rank_k(), 1, !patch && !recompute));
+  SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), 1, !patch && !recompute));
+  SCD_RETURN_IF_ERROR(check("rank_h", ranks.rank_h(), 1, patch));
+  SCD_RETURN_IF_ERROR(check("residual", ranks.residual(), 0, recompute));
+  return LayerRanks{.treatment = *treatment,
                     .rank_k = ranks.rank_k(),
                     .rank_v = ranks.rank_v(),
-                    .rank_h = ranks.rank_h()};
+                    .rank_h = ranks.rank_h(),
+                    .residual = ranks.residual()};
 }
 
 }  // namespace
@@ -122,9 +151,11 @@ std::uint64_t FrameChecksum(const v1::CodeFrame& frame) {
 }
 
 std::vector<v1::CodeFrame> ToFrames(LayerCode code) {
-  const std::int64_t row_bytes = code.rank * static_cast<std::int64_t>(DTypeBytes(code.dtype));
-  const std::int64_t most =
-      std::max<std::int64_t>(1, kMaxFramePayloadBytes / std::max<std::int64_t>(1, row_bytes));
+  const auto bytes = [&code](std::int64_t tokens) {
+    return PayloadBytes(code.codec, code.kind, tokens, code.rank);
+  };
+  const std::int64_t granule = GranuleTokens(code.codec, code.kind);
+  const std::int64_t most = std::max<std::int64_t>(1, kMaxFramePayloadBytes / bytes(granule)) * granule;
   std::vector<v1::CodeFrame> frames;
   for (std::int64_t begin = 0; begin < code.num_tokens; begin += most) {
     const std::int64_t count = std::min(most, code.num_tokens - begin);
@@ -134,11 +165,12 @@ std::vector<v1::CodeFrame> ToFrames(LayerCode code) {
     frame.set_first_token(static_cast<std::uint32_t>(code.first_token + begin));
     frame.set_num_tokens(static_cast<std::uint32_t>(count));
     frame.set_rank(static_cast<std::uint32_t>(code.rank));
-    frame.set_codec(CodecOfDType(code.dtype));
+    frame.set_codec(static_cast<v1::Codec>(code.codec));
     if (count == code.num_tokens) {
       frame.set_payload(std::move(code.payload));
     } else {
-      frame.set_payload(code.payload.data() + begin * row_bytes, static_cast<std::size_t>(count * row_bytes));
+      frame.set_payload(code.payload.data() + bytes(begin),
+                        static_cast<std::size_t>(bytes(begin + count) - bytes(begin)));
     }
     frame.set_checksum(FrameChecksum(frame));
   }
@@ -158,13 +190,13 @@ v1::Plan PlanToProto(const LayerPlan& plan) {
   v1::Plan proto;
   for (const LayerRanks& layer : plan.layers) {
     v1::LayerRanks& ranks = *proto.add_layers();
-    const bool patch = layer.treatment == LayerTreatment::kPatch;
-    ranks.set_treatment(patch ? v1::TREATMENT_PATCH : v1::TREATMENT_REUSE);
+    ranks.set_treatment(ToProto(layer.treatment));
     ranks.set_rank_k(static_cast<std::uint32_t>(layer.rank_k));
     ranks.set_rank_v(static_cast<std::uint32_t>(layer.rank_v));
     ranks.set_rank_h(static_cast<std::uint32_t>(layer.rank_h));
+    ranks.set_residual(static_cast<std::uint32_t>(layer.residual));
   }
-  proto.set_codec(CodecOfDType(plan.code_dtype));
+  proto.set_codec(static_cast<v1::Codec>(plan.codec));
   return proto;
 }
 
@@ -176,11 +208,11 @@ absl::StatusOr<LayerPlan> PlanFromProto(const v1::Plan& proto) {
                          RanksOf(proto.layers(i), absl::StrCat("plan.layers[", i, "]")));
     plan.layers.push_back(ranks);
   }
-  const auto dtype = DTypeOfCodec(proto.codec());
-  if (!dtype.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("plan.", dtype.status().message()));
+  const auto codec = CodecFromProto(proto.codec());
+  if (!codec.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.", codec.status().message()));
   }
-  plan.code_dtype = *dtype;
+  plan.codec = *codec;
   return plan;
 }
 

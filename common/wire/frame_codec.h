@@ -14,8 +14,8 @@
 namespace scd {
 
 inline constexpr std::int64_t kMaxFramePayloadBytes = 1 << 20;
-// Largest rank: one token's codes fit into a frame in the widest codec.
-inline constexpr std::int64_t kMaxCodeRank = kMaxFramePayloadBytes / 4;
+// Largest rank: one granule's codes fit into a frame in every codec (32 tokens of int8 K with their scales).
+inline constexpr std::int64_t kMaxCodeRank = kMaxFramePayloadBytes / 36;
 // Layers that a plan of the wire may have; far above any model.
 inline constexpr int kMaxPlanLayers = 1024;
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/config/codec.h"
 #include "common/config/layer_plan.h"
-#include "kernels/tensor_view.h"
 
 namespace scd {
 
@@ -16,11 +16,8 @@ struct LayerCode {
   std::int64_t first_token = 0;  // position in the prompt
   std::int64_t num_tokens = 0;
   std::int64_t rank = 0;
-  DType dtype = DType::kBF16;  // kBF16 or kF32
-  std::string payload;         // row-major [num_tokens, rank] of dtype, little-endian
-
-  // [num_tokens, rank] over payload; payload must hold exactly that (the frame codec has checked it).
-  ConstTensorView view() const { return ConstTensorView(payload.data(), dtype, Shape{num_tokens, rank}); }
+  Codec codec = Codec::kBF16;
+  std::string payload;  // [num_tokens, rank] as the codec writes it (payload_format.h)
 };
 
 }  // namespace scd

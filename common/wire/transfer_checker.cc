@@ -19,13 +19,13 @@ CodeKind KindAt(std::int64_t index) {
 }  // namespace
 
 TransferChecker::TransferChecker(const LayerPlan& plan, std::int64_t first_token, std::int64_t end_token)
-    : dtype_(plan.code_dtype), first_token_(first_token), end_token_(end_token) {
+    : codec_(plan.codec), first_token_(first_token), end_token_(end_token) {
   for (const LayerRanks& layer : plan.layers) {
-    const bool patch = layer.treatment == LayerTreatment::kPatch;
-    for (const std::int64_t rank :
-         {patch ? 0 : layer.rank_k, patch ? 0 : layer.rank_v, patch ? layer.rank_h : 0}) {
-      parts_.push_back({.rank = rank, .next = first_token});
-      if (rank > 0 && end_token > first_token) missing_ += end_token - first_token;
+    const std::size_t first_part = parts_.size();
+    parts_.resize(first_part + kKinds, {.rank = 0, .next = first_token});
+    for (const SentKind& sent : SentKinds(layer)) {
+      parts_[first_part + static_cast<std::size_t>(IndexOf(sent.kind))].rank = sent.rank;
+      if (end_token > first_token) missing_ += end_token - first_token;
     }
   }
 }
@@ -34,9 +34,9 @@ absl::Status TransferChecker::CheckNext(const LayerCode& code, const Part& part)
   const auto bad = [](const auto&... what) { return absl::DataLossError(absl::StrCat(what...)); };
   if (part.rank == 0) return bad("the plan asks for no such codes");
   if (code.rank != part.rank) return bad("has rank ", code.rank, ", the plan asks for ", part.rank);
-  if (code.dtype != dtype_) {
-    return bad("is ", std::string(DTypeName(code.dtype)), ", the plan asks for ",
-               std::string(DTypeName(dtype_)));
+  if (code.codec != codec_) {
+    return bad("is ", std::string(CodecName(code.codec)), ", the plan asks for ",
+               std::string(CodecName(codec_)));
   }
   if (code.num_tokens < 1) return bad("holds no tokens");
   if (code.first_token < first_token_ || code.first_token >= end_token_ ||

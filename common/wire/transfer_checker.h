@@ -17,7 +17,7 @@ class TransferChecker {
   // Codes of positions [first_token, end_token) of every layer, as `plan` asks.
   TransferChecker(const LayerPlan& plan, std::int64_t first_token, std::int64_t end_token);
 
-  // DATA_LOSS naming layer, kind and range: a kind the plan has not, another rank or dtype, repeated, out of
+  // DATA_LOSS naming layer, kind and range: a kind the plan has not, another rank or codec, repeated, out of
   // order, or out of range. A code that was refused counts as not arrived.
   absl::Status Accept(const LayerCode& code);
   // DATA_LOSS naming the first missing range unless all is there.
@@ -25,7 +25,7 @@ class TransferChecker {
   bool complete() const { return missing_ == 0; }
 
  private:
-  static constexpr std::int64_t kKinds = 3;
+  static constexpr std::int64_t kKinds = kNumCodeKinds;
 
   // The codes of one layer and kind.
   struct Part {
@@ -35,10 +35,10 @@ class TransferChecker {
 
   absl::Status CheckNext(const LayerCode& code, const Part& part) const;
 
-  const DType dtype_;
+  const Codec codec_;
   const std::int64_t first_token_;
   const std::int64_t end_token_;
-  std::vector<Part> parts_;   // [layers][K, V, H]
+  std::vector<Part> parts_;   // [layers][kinds]
   std::int64_t missing_ = 0;  // token rows still to come, over all parts
 };
 

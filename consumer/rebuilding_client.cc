@@ -1,25 +1,30 @@
-#include "consumer/scd_mode.h"
+#include "consumer/rebuilding_client.h"
 
 #include <deque>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "consumer/group_recomputer.h"
 #include "consumer/rebuilder_cache.h"
 #include "consumer/task_thread.h"
-#include "consumer/transfer_mode_names.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
 
-// What all transfers of the mode share. Cache and stream are used by the worker alone.
+// What all transfers share. Cache, recomputer and stream are used by the worker alone.
 struct Rebuilding {
   Rebuilding(const Bundle& bundle, const Transformer& transformer, std::int64_t max_cached_plans,
              std::unique_ptr<Stream> backend_stream)
-      : cache(bundle, transformer, max_cached_plans), stream(std::move(backend_stream)) {}
+      : cache(bundle, transformer, max_cached_plans),
+        recomputer(transformer),
+        stream(std::move(backend_stream)) {}
 
   RebuilderCache cache;
+  GroupRecomputer recomputer;
   const std::unique_ptr<Stream> stream;
 
   absl::Mutex mutex;
@@ -35,9 +40,14 @@ double MsSince(absl::Time start) {
 // Codes go from the stream's thread to the worker's through codes_; the stream reads on as the worker
 // releases places. The task that ends the transfer is the last that the worker runs for it, so nothing
 // touches the pages afterwards.
-class ScdTransfer final : public Transfer, public CodeSink, public std::enable_shared_from_this<ScdTransfer> {
+//
+// Rows of the residual stream keep their places until the native head is there, which the recomputed layers
+// attend to; a transfer whose stream has ended waits for it too.
+class RebuildingTransfer final : public Transfer,
+                                 public CodeSink,
+                                 public std::enable_shared_from_this<RebuildingTransfer> {
  public:
-  ScdTransfer(Rebuilding& shared, TransferJob job) : shared_(shared), job_(std::move(job)) {}
+  RebuildingTransfer(Rebuilding& shared, TransferJob job) : shared_(shared), job_(std::move(job)) {}
 
   void Start(CodeClient& client) {
     CodeRequest request;
@@ -54,6 +64,11 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
       stream_ = stream;
     }
     shared_.worker.Post([self = shared_from_this()] { self->MakeReady(); });
+    if (job_.plan.recomputed()) {
+      job_.sequence->WhenValid(job_.range.begin, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->PostUnlessFinished([self] { self->HeadIsValid(); });
+      });
+    }
     stream->Start();
   }
 
@@ -65,6 +80,8 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
       stream = stream_;
     }
     if (stream != nullptr) stream->Cancel();
+    // The stream may have ended before.
+    PostUnlessFinished([self = shared_from_this()] { self->FinishIfDue(); });
   }
 
   void OnCode(LayerCode code) override {
@@ -76,7 +93,10 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
   }
 
   void OnEnd(const CodeStreamEnd& end) override {
-    shared_.worker.Post([self = shared_from_this(), end] { self->Finish(end); });
+    shared_.worker.Post([self = shared_from_this(), end] {
+      self->end_ = end;
+      self->FinishIfDue();
+    });
   }
 
  private:
@@ -84,21 +104,68 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
 
   void RebuildNext() {
     LayerCode code;
-    bool wanted = false;
-    std::shared_ptr<CodeStream> stream;
     {
       absl::MutexLock lock(&mutex_);
       code = std::move(codes_.front());
       codes_.pop_front();
-      wanted = !cancelled_ && rebuild_status_.ok();
-      stream = stream_;
     }
-    if (wanted) {
+    if (code.kind == CodeKind::kResidual) {
+      residuals_.push_back(std::move(code));
+      RecomputeWaiting();
+      return;
+    }
+    Work([&] { return shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream); });
+  }
+
+  void HeadIsValid() {
+    head_is_valid_ = true;
+    RecomputeWaiting();
+    FinishIfDue();
+  }
+
+  void RecomputeWaiting() {
+    while (!residuals_.empty() && (head_is_valid_ || !Wanted())) {
+      const LayerCode code = std::move(residuals_.front());
+      residuals_.pop_front();
+      Work([&] { return shared_.recomputer.Run(code, *job_.plan.recomputed(), *job_.sequence); });
+    }
+  }
+
+  // Deals with one code, unless the transfer has failed, and gives its place back.
+  template <typename Rebuild>
+  void Work(Rebuild rebuild) {
+    if (Wanted()) {
       const absl::Time start = absl::Now();
-      NoteRebuildStatus(shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream));
+      NoteRebuildStatus(rebuild());
       rebuild_ms_ += MsSince(start);
     }
+    std::shared_ptr<CodeStream> stream;
+    {
+      absl::MutexLock lock(&mutex_);
+      stream = stream_;
+    }
     stream->Release();
+  }
+
+  bool Wanted() {
+    absl::MutexLock lock(&mutex_);
+    return !cancelled_ && rebuild_status_.ok();
+  }
+
+  // The worker lives until the last transfer has finished.
+  void PostUnlessFinished(std::function<void()> task) {
+    absl::MutexLock lock(&mutex_);
+    if (!finished_) shared_.worker.Post(std::move(task));
+  }
+
+  // Once the stream has ended, and every residual that is still wanted was dealt with.
+  void FinishIfDue() {
+    if (!end_) return;
+    if (!end_->outcome.ok()) residuals_.clear();
+    RecomputeWaiting();
+    if (!residuals_.empty()) return;
+    const CodeStreamEnd end = *std::exchange(end_, std::nullopt);
+    Finish(end);
   }
 
   void NoteRebuildStatus(const absl::Status& status) {
@@ -119,6 +186,7 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
     std::shared_ptr<CodeStream> stream;
     {
       absl::MutexLock lock(&mutex_);
+      finished_ = true;
       stream = std::move(stream_);
       if (cancelled_) {
         result.outcome = {TransferReason::kCancelled, absl::CancelledError("the request ended")};
@@ -146,34 +214,38 @@ class ScdTransfer final : public Transfer, public CodeSink, public std::enable_s
   Rebuilding& shared_;
   TransferJob job_;  // sequence and done are touched by the worker's thread alone
   const absl::Time start_ = absl::Now();
-  double rebuild_ms_ = 0;  // the worker's thread
+
+  // Of the worker's thread.
+  double rebuild_ms_ = 0;
+  bool head_is_valid_ = false;
+  std::deque<LayerCode> residuals_;   // that wait for the native head
+  std::optional<CodeStreamEnd> end_;  // of a stream whose transfer has yet to finish
 
   absl::Mutex mutex_;
   std::deque<LayerCode> codes_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<CodeStream> stream_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status rebuild_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-class ScdMode final : public TransferMode {
+class RebuildingClient final : public TransferClient {
  public:
-  ScdMode(std::unique_ptr<CodeClient> client, std::unique_ptr<Rebuilding> shared)
+  RebuildingClient(std::unique_ptr<CodeClient> client, std::unique_ptr<Rebuilding> shared)
       : client_(std::move(client)), shared_(std::move(shared)) {}
 
-  ~ScdMode() override {
+  ~RebuildingClient() override {
     absl::MutexLock lock(&shared_->mutex);
     const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(shared_->mutex) { return shared_->running == 0; };
     shared_->mutex.Await(absl::Condition(&idle));
   }
-
-  std::string_view name() const override { return kScdMode; }
 
   std::shared_ptr<Transfer> Start(TransferJob job) override {
     {
       absl::MutexLock lock(&shared_->mutex);
       ++shared_->running;
     }
-    auto transfer = std::make_shared<ScdTransfer>(*shared_, std::move(job));
+    auto transfer = std::make_shared<RebuildingTransfer>(*shared_, std::move(job));
     transfer->Start(*client_);
     return transfer;
   }
@@ -185,15 +257,15 @@ class ScdMode final : public TransferMode {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TransferMode>> CreateScdMode(const Bundle& bundle,
-                                                            const Transformer& transformer,
-                                                            std::unique_ptr<CodeClient> client,
-                                                            const ScdModeOptions& options) {
+absl::StatusOr<std::unique_ptr<TransferClient>> CreateRebuildingClient(const Bundle& bundle,
+                                                                       const Transformer& transformer,
+                                                                       std::unique_ptr<CodeClient> client,
+                                                                       const RebuildingOptions& options) {
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, transformer.backend().CreateStream());
   auto shared =
       std::make_unique<Rebuilding>(bundle, transformer, options.max_cached_plans, std::move(stream));
   SCD_RETURN_IF_ERROR(shared->cache.Prepare(options.default_plan));
-  return std::make_unique<ScdMode>(std::move(client), std::move(shared));
+  return std::make_unique<RebuildingClient>(std::move(client), std::move(shared));
 }
 
 }  // namespace scd

@@ -1,16 +1,16 @@
-// The seam between the engine and the ways of moving a prompt's state: a TransferMode fills positions [begin,
-// end) of a sequence's pages from somewhere else. Implementations are made by name (transfer_mode_factory.h).
+// The seam between the engine and what moves a prompt's state here: a TransferClient fills positions [begin,
+// end) of a sequence's pages from somewhere else.
 //
 // A transfer ends exactly once, and only after nobody writes into its sequence any more. A failed transfer
 // marks nothing valid, so that nothing can be decoded from it.
-#ifndef SCD_CONSUMER_TRANSFER_MODE_H_
-#define SCD_CONSUMER_TRANSFER_MODE_H_
+#ifndef SCD_CONSUMER_TRANSFER_CLIENT_H_
+#define SCD_CONSUMER_TRANSFER_CLIENT_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -32,11 +32,9 @@ struct TokenRange {
 
 // What a transfer brought and what it took. Times are milliseconds; the producer's come from its trailer.
 struct TransferStats {
-  std::uint64_t received_bytes = 0;  // serialized messages
-  std::uint64_t code_bytes_k = 0;    // payload of frames, by kind
-  std::uint64_t code_bytes_v = 0;
-  std::uint64_t code_bytes_h = 0;
-  std::int64_t stored_tokens = 0;  // taken from the producer's code store
+  std::uint64_t received_bytes = 0;                      // serialized messages
+  std::map<CodeKind, std::uint64_t> code_bytes_by_kind;  // payload of frames
+  std::int64_t stored_tokens = 0;                        // taken from the producer's code store
   double producer_queue_ms = 0;
   double producer_prefill_ms = 0;
   double producer_encode_ms = 0;
@@ -45,7 +43,11 @@ struct TransferStats {
   double rebuild_ms = 0;      // rebuilding, without waiting
   double total_ms = 0;        // start of the transfer -> its end
 
-  std::uint64_t code_bytes() const { return code_bytes_k + code_bytes_v + code_bytes_h; }
+  std::uint64_t code_bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [kind, bytes] : code_bytes_by_kind) sum += bytes;
+    return sum;
+  }
 };
 
 struct TransferResult {
@@ -65,7 +67,7 @@ struct TransferJob {
   std::int64_t max_uncoded_tokens = 0;  // before range.end that may stay empty
   bool no_code_store = false;           // a fresh prefill of everything
   std::shared_ptr<Sequence> sequence;
-  // Called exactly once, from a thread of the mode, never from inside Start or Cancel.
+  // Called exactly once, from a thread of the client, never from inside Start or Cancel.
   std::function<void(const TransferResult&)> done;
 };
 
@@ -78,15 +80,14 @@ class Transfer {
   virtual void Cancel() = 0;
 };
 
-class TransferMode {
+class TransferClient {
  public:
   // Waits for transfers that run: Cancel them first.
-  virtual ~TransferMode() = default;
-  virtual std::string_view name() const = 0;
+  virtual ~TransferClient() = default;
   // Does not block. Errors come through `done`.
   virtual std::shared_ptr<Transfer> Start(TransferJob job) = 0;
 };
 
 }  // namespace scd
 
-#endif  // SCD_CONSUMER_TRANSFER_MODE_H_
+#endif  // SCD_CONSUMER_TRANSFER_CLIENT_H_

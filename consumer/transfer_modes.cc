@@ -1,0 +1,92 @@
+#include "consumer/transfer_modes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+
+namespace scd {
+namespace {
+
+struct Mode {
+  std::string_view name;
+  StateForm form = StateForm::kCodes;
+  bool transfers = true;
+  bool patches = false;    // may treat layers by Patch
+  bool quantized = false;  // integers only, as its name says
+};
+
+constexpr std::array kModes = {
+    Mode{.name = kScdMode, .form = StateForm::kCodes, .patches = true},
+    Mode{.name = "reuse", .form = StateForm::kCodes},
+    Mode{.name = kLocalMode, .transfers = false},
+    Mode{.name = "raw", .form = StateForm::kRawRoped},
+    Mode{.name = "raw_rerope", .form = StateForm::kRaw},
+    Mode{.name = "quantized", .form = StateForm::kRawRoped, .quantized = true},
+    Mode{.name = "quantized_rerope", .form = StateForm::kRaw, .quantized = true},
+    Mode{.name = "selective", .form = StateForm::kSelective},
+};
+
+const Mode* Find(std::string_view name) {
+  const auto found =
+      std::find_if(kModes.begin(), kModes.end(), [name](const Mode& m) { return m.name == name; });
+  return found == kModes.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool IsModeName(std::string_view name) {
+  return Find(name) != nullptr;
+}
+
+std::string ModeNamesText() {
+  std::string text = "expected one of ";
+  for (const Mode& mode : kModes) {
+    if (&mode != kModes.data()) text.append(", ");
+    text.append(mode.name);
+  }
+  return text;
+}
+
+PlanRequest PlanRequestFor(std::string_view name, const PlanRequest& server) {
+  const Mode& mode = *Find(name);
+  PlanRequest request;
+  request.form = mode.form;
+  request.native_head = server.native_head;
+  request.native_tail = server.native_tail;
+  if (mode.form == StateForm::kCodes) {
+    request.rank_k = server.rank_k;
+    request.rank_v = server.rank_v;
+    request.codec = server.codec;
+    if (mode.patches) {
+      request.rank_h = server.rank_h;
+      request.patch_layers = server.patch_layers;
+    } else {
+      request.patch_layers.emplace();
+    }
+  } else if (mode.quantized) {
+    request.codec = Codec::kInt4;
+  }
+  if (mode.form == StateForm::kSelective) request.recompute_layers = server.recompute_layers;
+  return request;
+}
+
+absl::Status CheckModeRequest(std::string_view name, const PlanRequest& request) {
+  const Mode& mode = *Find(name);
+  const auto bad = [&](absl::string_view field, absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.", field, ": mode ", std::string(name), " ", what));
+  };
+  if (mode.form == StateForm::kCodes && !mode.patches && request.patch_layers &&
+      !request.patch_layers->empty()) {
+    return bad("patch_layers", "patches no layer; mode scd does");
+  }
+  if (request.codec && mode.quantized && !IsQuantized(*request.codec)) {
+    return bad("codec", "sends int4 or int8");
+  }
+  if (request.codec && mode.form != StateForm::kCodes && !mode.quantized && IsQuantized(*request.codec)) {
+    return bad("codec", "sends bf16 or f32; the quantized modes send integers");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace scd

@@ -1,0 +1,31 @@
+// The ways in which a prompt's state can come to this consumer, by the names that YAML and requests use. All
+// but "local" are plans for one and the same transfer (transfer_client.h); docs/evaluation.md compares them.
+#ifndef SCD_CONSUMER_TRANSFER_MODES_H_
+#define SCD_CONSUMER_TRANSFER_MODES_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "common/config/layer_plan.h"
+
+namespace scd {
+
+inline constexpr std::string_view kLocalMode = "local";  // native prefill, nothing is transferred
+inline constexpr std::string_view kScdMode = "scd";      // semantic codes: Reuse and Patch
+
+bool IsModeName(std::string_view name);
+// "expected one of scd, reuse, local, ...".
+std::string ModeNamesText();
+
+// What a mode that transfers asks of a bundle where the operator asks for `server`: ranks, Patch layers and
+// codec of `server` count for codes, its recomputed layers for selective, its native ranges for every mode.
+// Quantised modes are int4 unless a request says int8.
+PlanRequest PlanRequestFor(std::string_view mode, const PlanRequest& server);
+
+// Whether a request makes sense for its mode: INVALID_ARGUMENT naming the field ("plan.codec: ...").
+absl::Status CheckModeRequest(std::string_view mode, const PlanRequest& request);
+
+}  // namespace scd
+
+#endif  // SCD_CONSUMER_TRANSFER_MODES_H_
