@@ -24,6 +24,7 @@ namespace scd {
 struct DriftLimits {
   std::int64_t max_prompt_tokens = 0;
   std::int64_t max_continuation_tokens = 0;
+  std::int64_t pass_tokens = 512;  // of the transferred part in one forward pass
 };
 
 class DriftProbe {
