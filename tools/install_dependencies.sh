@@ -17,6 +17,8 @@ packages=(
   nlohmann-json3-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
+  # the evaluation: its report, and links of a given rate for its tests
+  python3-matplotlib python3-jinja2 iproute2
 )
 
 case "${1:-}" in
