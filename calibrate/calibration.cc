@@ -23,6 +23,7 @@
 #include "calibrate/patch_choice.h"
 #include "calibrate/patch_stage.h"
 #include "calibrate/reuse_stage.h"
+#include "calibrate/selective_stage.h"
 #include "calibrate/stage_clock.h"
 #include "calibrate/trace_stage.h"
 #include "common/bundle/bundle.h"
@@ -83,6 +84,7 @@ class Calibration {
 
  private:
   absl::Status MakeTraces();
+  absl::Status ProfileSelective();
   absl::Status FitReuse();
   absl::Status FitPatch();
   absl::Status Choose();
@@ -102,6 +104,7 @@ class Calibration {
   std::vector<LayerReuse> reuse_;
   std::vector<std::int64_t> candidates_;
   std::vector<LayerPatch> patch_;
+  SelectiveProfile selective_;
   PatchChoice choice_;
   BundleManifest manifest_;
   HeldOutQuality quality_;
@@ -131,10 +134,20 @@ absl::Status Calibration::MakeTraces() {
                       .Finish();
   SCD_ASSIGN_OR_RETURN(traces_, RunTraceStage(context_, *loaded_.producer, *loaded_.consumer, shape,
                                               corpus_->prefixes(), options, trace_inputs_, *workers_));
-  loaded_.producer.reset();
   context_.log.Info(absl::StrCat("traces: ", traces_.num_forward_passes, " forward passes, ",
                                  traces_.store->NumRows(false), " rows to fit on, ",
                                  traces_.store->NumRows(true), " held out"));
+  return absl::OkStatus();
+}
+
+// The last stage that needs the producer.
+absl::Status Calibration::ProfileSelective() {
+  selective_.default_group = config_.selective.default_group;
+  if (!config_.selective.profile) return absl::OkStatus();
+  StageClock clock(context_.log, "selective profile");
+  SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.selective.prefixes));
+  SCD_ASSIGN_OR_RETURN(selective_,
+                       RunSelectiveStage(context_, config_.selective, *loaded_.producer, *evaluator));
   return absl::OkStatus();
 }
 
@@ -255,6 +268,7 @@ absl::Status Calibration::FillManifest() {
     }
   }
   m.patch_choice = choice_.steps;
+  m.selective = selective_;
   const auto& prefixes = corpus_->prefixes();
   m.calibration.corpus = corpus_->description();
   m.calibration.num_prefixes = static_cast<std::int64_t>(prefixes.size());
@@ -294,6 +308,8 @@ absl::StatusOr<Digest> Calibration::Run() {
   }
   context_.log.Info(absl::StrCat("corpus: ", corpus_->description()));
   SCD_RETURN_IF_ERROR(MakeTraces());
+  SCD_RETURN_IF_ERROR(ProfileSelective());
+  loaded_.producer.reset();
   SCD_RETURN_IF_ERROR(FitReuse());
   SCD_RETURN_IF_ERROR(FitPatch());
   SCD_RETURN_IF_ERROR(Choose());

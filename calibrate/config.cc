@@ -126,6 +126,26 @@ void ReadPatch(YamlSection root, PatchConfig* patch) {
   }
 }
 
+void ReadSelective(YamlSection root, SelectiveConfig* selective) {
+  YamlSection section = root.Section("selective");
+  section.Bool("profile", &selective->profile);
+  section.Int("prefixes", &selective->prefixes, kPrefixes);
+  section.IntsOrWord("sizes", "auto", &selective->sizes, {.min = 1, .max = 1024, .unit = "layers"},
+                     {.min = 1, .max = 64});
+  section.Real("share", &selective->share, {.min = 0.0, .max = 1.0});
+  if (selective->sizes) {
+    std::vector<std::int64_t>& sizes = *selective->sizes;
+    std::sort(sizes.begin(), sizes.end());
+    if (std::adjacent_find(sizes.begin(), sizes.end()) != sizes.end())
+      section.Fail("sizes", "a size stands twice");
+  }
+  std::optional<std::vector<std::int64_t>> group;
+  section.IntsOrWord("default", "auto", &group, kLayer, {.min = 2, .max = 2});
+  if (!group || group->size() != 2) return;
+  selective->default_group = LayerRange{.first = group->front(), .last = group->back()};
+  if (group->back() < group->front()) section.Fail("default", "its last layer is before its first");
+}
+
 void ReadAligner(YamlSection root, AlignerTraining* aligner) {
   YamlSection section = root.Section("aligner");
   std::int64_t seed = 1;
@@ -173,6 +193,7 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.Int("native_head", &config->native_head, kNative);
   root.Int("native_tail", &config->native_tail, kNative);
   ReadPatch(root, &config->patch);
+  ReadSelective(root, &config->selective);
   ReadAligner(root, &config->aligner);
 
   YamlSection measure = root.Section("measure");
@@ -198,7 +219,15 @@ absl::Status ResolveForModel(const ModelConfig& model, CalibrateConfig* config) 
   if (ranks.max_v == 0) ranks.max_v = d_kv;
   if (ranks.default_h == 0) ranks.default_h = ranks.h.back();
   SCD_RETURN_IF_ERROR(CheckLayers("patch.layers", config->patch.layers, model.num_layers));
-  return CheckLayers("patch.candidates", config->patch.candidates, model.num_layers);
+  SCD_RETURN_IF_ERROR(CheckLayers("patch.candidates", config->patch.candidates, model.num_layers));
+  const SelectiveConfig& selective = config->selective;
+  if (selective.sizes && selective.sizes->back() > model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat("selective.sizes: ", selective.sizes->back(),
+                                                   " layers: the models have ", model.num_layers));
+  }
+  if (!selective.default_group) return absl::OkStatus();
+  return CheckLayers("selective.default", std::vector<std::int64_t>{selective.default_group->last},
+                     model.num_layers);
 }
 
 }  // namespace scd

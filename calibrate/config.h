@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "calibrate/aligner_trainer.h"
+#include "common/config/layer_plan.h"
 #include "common/config/model_config.h"
 #include "common/config/yaml_reader.h"
 #include "common/model/model_source.h"
@@ -55,6 +56,15 @@ struct PatchConfig {
   double layer_cost = 0.04;                             // c
 };
 
+struct SelectiveConfig {
+  bool profile = true;
+  std::int64_t prefixes = 3;  // held-out prefixes that groups are compared on
+  // Of groups, in layers, ascending; absent: parts of the model's.
+  std::optional<std::vector<std::int64_t>> sizes = std::nullopt;
+  std::optional<LayerRange> default_group = std::nullopt;  // absent: chosen from the profile
+  double share = 0.75;  // of the best group's gain that the chosen one has at least
+};
+
 struct MeasureConfig {
   std::int64_t sweep_prefixes = 5;     // held-out prefixes that layers are compared on
   std::int64_t quality_prefixes = 16;  // held-out prefixes of the final measurement
@@ -80,6 +90,7 @@ struct CalibrateConfig {
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
   PatchConfig patch;
+  SelectiveConfig selective;
   AlignerTraining aligner;
   MeasureConfig measure;
   TraceConfig trace;

@@ -1,5 +1,7 @@
 // Measures what the consumer would answer on held-out prefixes with any layer's state taken from Reuse, from
-// Patch or from its own native prefill. Codes, rebuilding and decoding are those that serve.
+// Patch, from the producer as it is or from its own native prefill, or with a group of layers recomputed from
+// the producer's residual stream. Codes, rebuilding and decoding are those that serve; raw state is not
+// rounded to a codec.
 //
 // Of each prefix the last tokens are scored: the positions before them are the prompt, whose native head,
 // native tail and last token the consumer computes itself, and the scored tokens are teacher-forced over that
@@ -8,8 +10,8 @@
 #define SCD_CALIBRATE_HELD_OUT_EVALUATOR_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -20,14 +22,19 @@
 #include "calibrate/trace_store.h"
 #include "common/bundle/bundle.h"
 #include "common/cache/paged_kv_cache.h"
+#include "common/config/layer_plan.h"
 #include "common/model/transformer.h"
-#include "common/translate/layer_rebuilder.h"
-#include "common/wire/layer_code.h"
 
 namespace scd {
 
 // Where one layer's K and V of the transferred positions come from.
-enum class StateSource : std::uint8_t { kNone, kOracle, kReuse, kPatch };
+enum class StateSource : std::uint8_t {
+  kNone,
+  kOracle,  // the consumer's native prefill
+  kReuse,
+  kPatch,
+  kRaw,  // the producer's K, roped by the consumer, and V
+};
 
 struct HeldOutScore {
   double kl = 0;   // KL(oracle || this), nats, mean over scored positions, then over prefixes
@@ -64,6 +71,13 @@ class HeldOutEvaluator {
   // Score where `layers` come from `source` and all others from Reuse.
   absl::StatusOr<HeldOutScore> ScoreWith(absl::Span<const std::int64_t> layers, StateSource source);
 
+  // Runs the producer on the prefixes and keeps the residual stream that enters these layers, in memory.
+  absl::Status KeepResiduals(const Transformer& producer, absl::Span<const std::int64_t> layers);
+
+  // Score where every layer is raw but those of the group, which the consumer runs itself, from the
+  // producer's residual stream at the first of them on: FAILED_PRECONDITION unless KeepResiduals kept that.
+  absl::StatusOr<HeldOutScore> ScoreSelective(std::optional<LayerRange> recomputed);
+
  private:
   struct Item;    // one prefix
   struct Coding;  // rebuilders of the bundle in use
@@ -77,7 +91,11 @@ class HeldOutEvaluator {
   absl::StatusOr<ConstTensorView> LoadRows(const Item& item, std::int64_t layer, CodeKind kind,
                                            PairSide side);
   absl::Status WriteLayer(Item& item, std::int64_t layer, StateSource source);
-  absl::Status WriteOracle(Item& item, std::int64_t layer);
+  // K, roped by the consumer, and V of one model.
+  absl::Status WriteKv(Item& item, std::int64_t layer, PairSide side);
+  absl::Status Recompute(Item& item, const LayerRange& group);
+  // Score of what the pages hold.
+  absl::StatusOr<HeldOutScore> ScorePages();
   // Runs the scored positions of all items; on_logits(item, logits [rows, vocabulary]) for each.
   template <typename OnLogits>
   absl::Status ForwardScored(OnLogits on_logits);

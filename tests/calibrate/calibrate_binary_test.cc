@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -174,6 +175,9 @@ TEST_F(CalibrateBinaryTest, AWholeRunGivesABundleThatADaemonTakes) {
   EXPECT_EQ(m.calibration.corpus, "30 prefixes of corpus.jsonl");
   EXPECT_GT(m.quality.kl_reuse, 0.0);
   EXPECT_GT(m.quality.ppl_native, 1.0);
+  EXPECT_GT(m.selective.kl_raw, 0.0);
+  EXPECT_GE(m.selective.groups.size(), 9u);
+  EXPECT_TRUE(bundle->ResolvePlan({.form = StateForm::kSelective}).ok());
   for (const LayerErrors& errors : m.layer_errors) {
     EXPECT_GT(errors.k, 0.0);
     EXPECT_LT(errors.v, 1.0);
@@ -228,7 +232,7 @@ TEST_F(CalibrateBinaryTest, KilledDuringTheAlignersItKeepsThoseThatAreReady) {
 
 TEST_F(CalibrateBinaryTest, SigtermEndsItCleanlyAndTheNextRunGoesOn) {
   WriteCorpus(100, 60);
-  const std::string config = Config("run", "patch: {layers: []}\n");
+  const std::string config = Config("run", "patch: {layers: []}\nselective: {profile: false}\n");
   Process first = Start("first", config);
   WaitFor(first, [&] { return PrefixesKept(dir_.File("run/work")) >= 10; });
   first.Signal(SIGTERM);
@@ -240,6 +244,7 @@ TEST_F(CalibrateBinaryTest, SigtermEndsItCleanlyAndTheNextRunGoesOn) {
   ASSERT_EQ(second.Wait(), 0) << second.Log();
   EXPECT_EQ(ForwardPasses(second.Log()), 2 * (100 - kept));
   EXPECT_TRUE(OpenBundle("run")->manifest().candidate_layers.empty());
+  EXPECT_EQ(OpenBundle("run")->manifest().selective.default_group, std::nullopt);
 }
 
 TEST_F(CalibrateBinaryTest, WithoutDataItSamplesItsOwn) {
@@ -265,6 +270,7 @@ TEST_F(CalibrateBinaryTest, MistakesAreToldWithFieldAndFile) {
   EXPECT_THAT(fails(good, {"--set", "rank.k=3"}, 2), HasSubstr("rank"));
   EXPECT_THAT(fails(good, {"--set", "ranks.k=0"}, 2), HasSubstr("ranks.k"));
   EXPECT_THAT(fails(good, {"--set", "ranks.k=17"}, 1), HasSubstr("ranks.k: 17 is over"));
+  EXPECT_THAT(fails(good, {"--set", "selective.default=[2, 4]"}, 1), HasSubstr("selective.default: layer 4"));
   EXPECT_THAT(fails(dir_.File("none.yaml"), {}, 2), HasSubstr("none.yaml"));
   EXPECT_THAT(fails(good, {"--set", "consumer.path=/none"}, 1), HasSubstr("/none"));
   EXPECT_THAT(fails(good, {"--set", "output=/proc/none/bundle"}, 1), HasSubstr("output: /proc/none/bundle"));

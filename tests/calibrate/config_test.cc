@@ -64,6 +64,11 @@ TEST(CalibrateConfigTest, TheShippedFilesAreReadWithTheirDefaultsWrittenOut) {
   EXPECT_EQ(shipped.corpus.sources[0].num_tokens, defaults.corpus.sources[0].num_tokens);
   EXPECT_EQ(shipped.patch.num_candidates, defaults.patch.num_candidates);
   EXPECT_EQ(shipped.patch.layer_cost, defaults.patch.layer_cost);
+  EXPECT_EQ(shipped.selective.profile, defaults.selective.profile);
+  EXPECT_EQ(shipped.selective.prefixes, defaults.selective.prefixes);
+  EXPECT_EQ(shipped.selective.sizes, defaults.selective.sizes);
+  EXPECT_EQ(shipped.selective.default_group, defaults.selective.default_group);
+  EXPECT_EQ(shipped.selective.share, defaults.selective.share);
   EXPECT_EQ(shipped.aligner.max_epochs, defaults.aligner.max_epochs);
   EXPECT_EQ(shipped.aligner.patience, defaults.aligner.patience);
   EXPECT_EQ(shipped.measure.quality_prefixes, defaults.measure.quality_prefixes);
@@ -100,7 +105,27 @@ TEST(CalibrateConfigTest, WordsListsAndNumbersOfPatch) {
   EXPECT_FALSE(patch("{layers: auto}").layers.has_value());
 }
 
+TEST(CalibrateConfigTest, WordsAndListsOfSelective) {
+  const auto selective = [](const std::string& text) {
+    return Read(kNeeded + ("selective: " + text)).value().selective;
+  };
+  EXPECT_FALSE(selective("{profile: false}").profile);
+  EXPECT_THAT(*selective("{sizes: [3, 1]}").sizes, ElementsAre(1, 3));
+  EXPECT_FALSE(selective("{sizes: auto, default: auto}").sizes.has_value());
+  EXPECT_EQ(selective("{default: [3, 7]}").default_group, (LayerRange{3, 7}));
+  EXPECT_EQ(selective("{default: auto}").default_group, std::nullopt);
+  EXPECT_EQ(selective("{share: 1}").share, 1.0);
+}
+
 TEST(CalibrateConfigTest, WrongFieldsAreNamed) {
+  EXPECT_THAT(Error("selective: {sizes: []}\n"), HasSubstr("selective.sizes"));
+  EXPECT_THAT(Error("selective: {sizes: [2, 2]}\n"), HasSubstr("selective.sizes: a size stands twice"));
+  EXPECT_THAT(Error("selective: {sizes: [0]}\n"), HasSubstr("selective.sizes[0]"));
+  EXPECT_THAT(Error("selective: {default: [3]}\n"), HasSubstr("selective.default"));
+  EXPECT_THAT(Error("selective: {default: [3, 2]}\n"),
+              HasSubstr("selective.default: its last layer is before its first"));
+  EXPECT_THAT(Error("selective: {default: none}\n"), HasSubstr("selective.default"));
+  EXPECT_THAT(Error("selective: {share: 1.5}\n"), HasSubstr("selective.share"));
   EXPECT_THAT(Error("rank: 3\n"), HasSubstr("calibrate.yaml:5"));
   EXPECT_THAT(Error("ranks: {k: 0}\n"), HasSubstr("ranks.k"));
   EXPECT_THAT(Error("ranks: {h: []}\n"), HasSubstr("ranks.h"));
@@ -145,6 +170,10 @@ TEST(CalibrateConfigTest, WhatOnlyTheModelsTellIsFilledInOrRefused) {
               HasSubstr("patch.layers: layer 4"));
   EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\npatch: {candidates: [9]}\n"),
               HasSubstr("patch.candidates"));
+  EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\nselective: {sizes: [5]}\n"),
+              HasSubstr("selective.sizes: 5 layers: the models have 4"));
+  EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\nselective: {default: [1, 4]}\n"),
+              HasSubstr("selective.default: layer 4"));
 }
 
 }  // namespace

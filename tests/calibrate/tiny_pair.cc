@@ -1,5 +1,6 @@
 #include "tests/calibrate/tiny_pair.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -32,7 +33,7 @@ std::string TinyLlama() {
   return TestDataPath("tiny-llama");
 }
 
-void WriteTinyModel(const std::string& folder, float strength) {
+void WriteTinyModel(const std::string& folder, float strength, const std::vector<std::string>& kept) {
   namespace fs = std::filesystem;
   fs::create_directories(folder);
   for (const char* name :
@@ -46,7 +47,10 @@ void WriteTinyModel(const std::string& folder, float strength) {
   values.reserve(file->tensors().size());
   for (const auto& [name, view] : file->tensors()) {
     const float scale = name == "model.norm.weight" ? kLogitScale : 1.0f;
-    values.push_back(Disturbed(view, scale, strength, random));
+    const bool keep = std::any_of(kept.begin(), kept.end(), [&name = name](const std::string& begin) {
+      return name.rfind(begin, 0) == 0;
+    });
+    values.push_back(Disturbed(view, scale, keep ? 0.0f : strength, random));
     tensors.push_back({name, ConstTensorView(values.back().data(), DType::kF32, view.shape())});
   }
   ASSERT_TRUE(WriteSafetensors(folder + "/model.safetensors", tensors).ok());

@@ -29,15 +29,16 @@ class CollectingLog : public Log {
 
 class TinyRun {
  public:
-  // strength: how far the consumer's weights are from the producer's.
-  explicit TinyRun(float strength = 0.1f) {
+  // strength: how far the consumer's weights are from the producer's; kept: how names of those that are the
+  // same begin.
+  explicit TinyRun(float strength = 0.1f, const std::vector<std::string>& kept = {}) {
     WriteTinyModel(dir_.File("producer"), 0.0f);
-    WriteTinyModel(dir_.File("consumer"), strength);
+    WriteTinyModel(dir_.File("consumer"), strength, kept);
     CalibrateConfig config;
     config.producer.path = dir_.File("producer");
     config.consumer.path = dir_.File("consumer");
     pair_ = OpenModelPair(config).value();
-    loaded_ = LoadPair(pair_, {.device = "cpu", .num_threads = 1}, 256).value();
+    loaded_ = LoadPair(pair_, {.device = "cpu", .num_threads = 1}, 512).value();
     workers_ = WorkerPool::Create(2, 8).value();
     OpenWork();
   }
