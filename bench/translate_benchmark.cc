@@ -137,7 +137,7 @@ class Pair {
                                                  .num_kv_heads = shapes.num_kv_heads,
                                                  .head_dim = shapes.head_dim});
     const RopeTable rope{.cos = cos_.view(), .sin = cos_.view()};
-    SCD_ASSIGN_OR_RETURN(encoder_, LayerEncoder::Create(*bundle, plan, *backend_));
+    SCD_ASSIGN_OR_RETURN(encoder_, LayerEncoder::Create(*bundle, plan, rope, *backend_));
     SCD_ASSIGN_OR_RETURN(rebuilder_, LayerRebuilder::Create(*bundle, plan, projections, rope, *backend_));
     SCD_ASSIGN_OR_RETURN(encoding_, encoder_->CreateWorkspace(kMaxTokens));
     SCD_ASSIGN_OR_RETURN(rebuilding_, rebuilder_->CreateWorkspace(kMaxTokens));

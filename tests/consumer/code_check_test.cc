@@ -15,18 +15,18 @@ constexpr std::int64_t kTokens = 40;
 constexpr std::int64_t kRank = 17;
 
 // All zero but for one element.
-LayerCode Code(DType dtype, std::int64_t index, float value) {
+LayerCode Code(Codec codec, std::int64_t index, float value) {
   LayerCode code;
   code.layer = 3;
   code.kind = CodeKind::kV;
   code.first_token = 100;
   code.num_tokens = kTokens;
   code.rank = kRank;
-  code.dtype = dtype;
+  code.codec = codec;
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::size_t width = dtype == DType::kF32 ? 4 : 2;
+  const std::size_t width = codec == Codec::kF32 ? 4 : 2;
   code.payload.assign(static_cast<std::size_t>(kTokens * kRank) * width, '\0');
-  if (dtype == DType::kF32) {
+  if (codec == Codec::kF32) {
     std::memcpy(code.payload.data() + static_cast<std::size_t>(index) * width, &bits, width);
   } else {
     const auto half = static_cast<std::uint16_t>(bits >> 16);
@@ -35,7 +35,7 @@ LayerCode Code(DType dtype, std::int64_t index, float value) {
   return code;
 }
 
-class CodeCheckTest : public ::testing::TestWithParam<DType> {};
+class CodeCheckTest : public ::testing::TestWithParam<Codec> {};
 
 TEST_P(CodeCheckTest, PlausibleNumbersPass) {
   for (const float value : {0.0f, -0.0f, 1.5f, -1e6f, 5e8f, -5e8f, 1e-40f}) {
@@ -59,7 +59,7 @@ TEST_P(CodeCheckTest, OthersAreNamedByTokenAndColumn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, CodeCheckTest, ::testing::Values(DType::kBF16, DType::kF32));
+INSTANTIATE_TEST_SUITE_P(Codecs, CodeCheckTest, ::testing::Values(Codec::kBF16, Codec::kF32));
 
 }  // namespace
 }  // namespace scd

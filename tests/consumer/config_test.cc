@@ -30,7 +30,7 @@ TEST(ConsumerConfigTest, DefaultsWithTheLeast) {
   EXPECT_EQ(config->mode, "scd");
   EXPECT_EQ(config->max_uncoded_tokens, 128);
   EXPECT_FALSE(config->plan.patch_layers.has_value());
-  EXPECT_EQ(config->plan.code_dtype, DType::kBF16);
+  EXPECT_EQ(config->plan.codec, Codec::kBF16);
 }
 
 TEST(ConsumerConfigTest, EveryFieldIsRead) {
@@ -68,7 +68,7 @@ limits: {default_max_tokens: 15, max_tokens: 16, max_prompt_tokens: 17, max_unse
   EXPECT_EQ(config->plan.patch_layers, (std::vector<std::int64_t>{4, 5}));
   EXPECT_EQ(config->plan.native_head, 6);
   EXPECT_EQ(config->plan.native_tail, 7);
-  EXPECT_EQ(config->plan.code_dtype, DType::kF32);
+  EXPECT_EQ(config->plan.codec, Codec::kF32);
   EXPECT_EQ(config->max_uncoded_tokens, 8);
   EXPECT_EQ(config->max_cached_plans, 9);
   EXPECT_EQ(config->kv_cache.pages, 10);
@@ -87,12 +87,15 @@ TEST(ConsumerConfigTest, WrongFieldsAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"bundle: b\n", "model.path"},
       {"model: {path: m}\n", "bundle"},
-      {std::string(kLeast) + "mode: raw\n", "expected one of scd, local"},
+      {std::string(kLeast) + "mode: cooked\n", "expected one of scd, reuse, local"},
       {std::string(kLeast) + "policy: maybe\n", "policy"},
       {std::string(kLeast) + "producer: {address: nowhere}\n", "producer.address"},
       {std::string(kLeast) + "producer: {transfer_timeout_ms: 0}\n", "producer.transfer_timeout_ms"},
       {std::string(kLeast) + "plan: {patch_layers: some}\n", "plan.patch_layers"},
       {std::string(kLeast) + "plan: {rank_k: -3}\n", "plan.rank_k"},
+      {std::string(kLeast) + "plan: {codec: int3}\n", "plan.codec"},
+      {std::string(kLeast) + "plan: {recompute_layers: [3]}\n", "plan.recompute_layers"},
+      {std::string(kLeast) + "plan: {recompute_layers: [4, 3]}\n", "plan.recompute_layers"},
       {std::string(kLeast) + "plan: {rank_q: 3}\n", "rank_k"},
       {std::string(kLeast) + "kv_cache: {pages: 3, memory_mib: 4}\n", "kv_cache.pages"},
       {std::string(kLeast) + "limits: {max_tokens: 5, default_max_tokens: 6}\n", "limits.default_max_tokens"},

@@ -22,6 +22,7 @@ struct RigOptions {
   std::vector<std::int64_t> patch_layers = {1};
   std::int64_t transfer_timeout_ms = 5000;
   std::int64_t code_store_mib = 0;
+  std::int64_t code_store_block_tokens = 16;
   bool with_bundle = true;  // false: a consumer that knows only mode local
 };
 

@@ -108,7 +108,7 @@ std::vector<Case> AllCases() {
        })},
       {"OtherCodec", "corrupt_frame", kDataLoss, Changed([](Responses& r) {
          Resize(r[1], [](LayerCode& code) {
-           code.dtype = DType::kBF16;
+           code.codec = Codec::kBF16;
            code.payload.resize(code.payload.size() / 2);
          });
        })},

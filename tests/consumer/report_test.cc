@@ -19,9 +19,9 @@ ServingRecord Record() {
   record.prompt_tokens = 300;
   record.transferred_tokens = 270;
   record.transfer.received_bytes = 4'000'000;
-  record.transfer.code_bytes_k = 100;
-  record.transfer.code_bytes_v = 20;
-  record.transfer.code_bytes_h = 3;
+  record.transfer.code_bytes_by_kind[CodeKind::kK] = 100;
+  record.transfer.code_bytes_by_kind[CodeKind::kV] = 20;
+  record.transfer.code_bytes_by_kind[CodeKind::kH] = 3;
   record.transfer.stored_tokens = 64;
   record.transfer.producer_queue_ms = 1;
   record.transfer.producer_prefill_ms = 2;

@@ -73,21 +73,21 @@ TEST_F(BundleSetTest, RefusesWhatIsNotThereOrThereTwice) {
 }
 
 TEST_F(BundleSetTest, EncodersAreKeptUpToTheirNumber) {
-  EncoderCache cache(tiny_.backend(), 16, 2);
-  const auto get = [&](std::size_t bundle, DType dtype) {
-    auto ready = cache.Get(tiny_.bundle(bundle), tiny_.Plan(dtype));
+  EncoderCache cache(tiny_.transformer().rope(), tiny_.backend(), 16, 2);
+  const auto get = [&](std::size_t bundle, Codec codec) {
+    auto ready = cache.Get(tiny_.bundle(bundle), tiny_.Plan(codec));
     EXPECT_TRUE(ready.ok()) << ready.status();
     return ready->encoder;
   };
-  const auto first = get(0, DType::kBF16);
+  const auto first = get(0, Codec::kBF16);
   LayerPlan same_codes = tiny_.Plan();
   same_codes.native_tail += 5;
   EXPECT_EQ(cache.Get(tiny_.bundle(0), same_codes)->encoder, first);
-  EXPECT_NE(get(1, DType::kBF16), first);
-  EXPECT_EQ(get(0, DType::kBF16), first);
-  EXPECT_NE(get(0, DType::kF32), first);  // the other bundle's goes
+  EXPECT_NE(get(1, Codec::kBF16), first);
+  EXPECT_EQ(get(0, Codec::kBF16), first);
+  EXPECT_NE(get(0, Codec::kF32), first);  // the other bundle's goes
   EXPECT_EQ(cache.size(), 2u);
-  EXPECT_EQ(get(0, DType::kBF16), first);
+  EXPECT_EQ(get(0, Codec::kBF16), first);
 }
 
 }  // namespace

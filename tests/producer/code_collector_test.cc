@@ -24,7 +24,7 @@ LayerCode Code(const CodeColumn& column, std::int64_t first_token, std::int64_t 
                  .first_token = first_token,
                  .num_tokens = num_tokens,
                  .rank = column.rank,
-                 .dtype = DType::kBF16,
+                 .codec = Codec::kBF16,
                  .payload = {}};
   for (std::int64_t token = first_token; token < first_token + num_tokens; ++token) {
     for (std::int64_t i = 0; i < column.rank; ++i) {

@@ -68,13 +68,15 @@ TEST(BlockKeysTest, WhateverTheCodesDependOnChangesEveryName) {
   for (const std::int64_t first : {0, 2})
     variants.push_back(BlockKeys(model, bundle, Plan(), first, Tokens(33), 8));
   variants.push_back(BlockKeys(model, bundle, Plan(), 1, Tokens(33), 16));
-  for (int change = 0; change < 6; ++change) {
+  for (int change = 0; change < 8; ++change) {
     LayerPlan plan = Plan();
     if (change == 0) plan.layers[0].rank_k = 5;
     if (change == 1) plan.layers[0].rank_v = 5;
     if (change == 2) plan.layers[1].rank_h = 5;
-    if (change == 3) plan.code_dtype = DType::kF32;
+    if (change == 3) plan.codec = Codec::kF32;
     if (change == 4) plan.layers.push_back(plan.layers[0]);
+    if (change == 6) plan.layers[0].treatment = LayerTreatment::kRaw;
+    if (change == 7) plan.layers[0].treatment = LayerTreatment::kRawRoped;
     if (change == 5) std::swap(plan.layers[0], plan.layers[1]);
     variants.push_back(BlockKeys(model, bundle, plan, 1, Tokens(33), 8));
   }

@@ -288,13 +288,13 @@ TEST_F(PrefillEngineTest, WholeBlocksGoToTheStore) {
 TEST_F(PrefillEngineTest, EncodersAreMadeForManyPlans) {
   Create({.chunk_tokens = 64, .kv_tokens = 128, .max_cached_plans = 1});
   for (int round = 0; round < 2; ++round) {
-    for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const Codec codec : {Codec::kBF16, Codec::kF32}) {
       const auto job = std::make_shared<FakeJob>(testing::TestTokens(40));
-      job->mutable_input().plan = tiny_.Plan(dtype);
+      job->mutable_input().plan = tiny_.Plan(codec);
       ASSERT_TRUE(engine_->Submit(job).ok());
       ASSERT_TRUE(job->WaitComplete().ok());
       EXPECT_EQ(job->codes(),
-                testing::ExpectedCodes(tiny_.bundle(0), tiny_.Plan(dtype), job->input().token_ids, 1));
+                testing::ExpectedCodes(tiny_.bundle(0), tiny_.Plan(codec), job->input().token_ids, 1));
     }
   }
 }

@@ -159,7 +159,7 @@ TEST(PrefillServiceTest, ASlowReaderSlowsOnlyItself) {
   const std::vector<std::int32_t> tokens = TestTokens(512);
   const auto slow_stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));
   grpc::ClientContext context;
-  const auto slow = slow_stub->Prefill(&context, PrefillOf(tokens, 1, DType::kF32));
+  const auto slow = slow_stub->Prefill(&context, PrefillOf(tokens, 1, Codec::kF32));
   v1::PrefillResponse message;
   ASSERT_TRUE(slow->Read(&message));
   Received received;
@@ -176,7 +176,7 @@ TEST(PrefillServiceTest, ASlowReaderSlowsOnlyItself) {
   while (slow->Read(&message)) checker.Take(std::move(message));
   EXPECT_TRUE(slow->Finish().ok());
   const testing::TinyProducer& tiny = SharedTinyProducer();
-  EXPECT_EQ(received.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(DType::kF32), tokens, 1));
+  EXPECT_EQ(received.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kF32), tokens, 1));
   EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
 }
 
@@ -186,7 +186,7 @@ TEST(PrefillServiceTest, AReaderThatStallsIsEnded) {
   options.stall_timeout = absl::Milliseconds(200);
   options.queue_frames = 4;
   ServiceRig rig(options);
-  const v1::PrefillRequest request = PrefillOf(TestTokens(512), 1, DType::kF32);
+  const v1::PrefillRequest request = PrefillOf(TestTokens(512), 1, Codec::kF32);
   // In the middle of its prefill, then with codes from the store.
   for (std::size_t num_lines = 1; num_lines <= 3; ++num_lines) {
     const auto stub = v1::Producer::NewStub(testing::NarrowChannel(rig.port()));

@@ -118,7 +118,7 @@ TEST_F(ProducerDaemonTest, ServesScrapesAndStopsInTheMiddleOfAStream) {
       const auto slow_stub = v1::Producer::NewStub(testing::NarrowChannel(addresses.grpc.port));
       grpc::ClientContext context;
       const auto reader =
-          slow_stub->Prefill(&context, testing::PrefillOf(testing::TestTokens(512), 1, DType::kF32));
+          slow_stub->Prefill(&context, testing::PrefillOf(testing::TestTokens(512), 1, Codec::kF32));
       v1::PrefillResponse message;
       EXPECT_TRUE(reader->Read(&message));
       // The first stream counts until the server, too, is done with it.

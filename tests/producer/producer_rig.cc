@@ -50,9 +50,9 @@ TinyProducer::TinyProducer() {
   bundles_ = Value(BundleSet::Open(folders_, model_.config, model_.digest, model_.tokenizer->digest()));
 }
 
-LayerPlan TinyProducer::Plan(DType dtype) const {
+LayerPlan TinyProducer::Plan(Codec codec) const {
   PlanRequest request;
-  request.code_dtype = dtype;
+  request.codec = codec;
   return Value(bundle(0).ResolvePlan(request));
 }
 
@@ -84,7 +84,7 @@ CodesByColumn ExpectedCodes(const Bundle& bundle, const LayerPlan& plan,
   const auto cache = Value(PagedKvCache::Create(tiny.backend(), layout, num_tokens / layout.page_tokens + 1));
   const auto sequence = Value(Sequence::Create(*cache, num_tokens));
   const auto workspace = Value(tiny.transformer().CreateWorkspace(num_tokens, 0));
-  EncoderCache encoders(tiny.backend(), num_tokens, 1);
+  EncoderCache encoders(tiny.transformer().rope(), tiny.backend(), num_tokens, 1);
   const ReadyEncoder encoder = Value(encoders.Get(bundle, plan));
   CodesByColumn codes;
   EncodingTap tap(encoder, 0, num_tokens, first_token, [&codes](LayerCode code) { Append(codes, code); });

@@ -36,7 +36,7 @@ class TinyProducer {
   const Bundle& bundle(std::size_t i) const { return *bundles_->bundles()[i]; }
   const std::string& folder(std::size_t i) const { return folders_[i]; }
   // The default plan of bundle 0, with this type of codes.
-  LayerPlan Plan(DType dtype = DType::kBF16) const;
+  LayerPlan Plan(Codec codec = Codec::kBF16) const;
 
  private:
   TempDir dir_;

@@ -93,12 +93,12 @@ class ServiceRig {
 
 // A good request for bundle 0.
 inline v1::PrefillRequest PrefillOf(const std::vector<std::int32_t>& tokens, std::uint32_t first_token = 1,
-                                    DType dtype = DType::kBF16) {
+                                    Codec codec = Codec::kBF16) {
   TinyProducer& tiny = SharedTinyProducer();
   v1::PrefillRequest request;
   request.set_request_id("test");
   request.set_bundle_digest(std::string(tiny.bundle(0).digest().bytes()));
-  *request.mutable_plan() = PlanToProto(tiny.Plan(dtype));
+  *request.mutable_plan() = PlanToProto(tiny.Plan(codec));
   request.mutable_token_ids()->Assign(tokens.begin(), tokens.end());
   request.set_first_token(first_token);
   request.set_end_token(static_cast<std::uint32_t>(tokens.size()));

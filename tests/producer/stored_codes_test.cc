@@ -82,6 +82,35 @@ TEST(StoredCodesTest, ALongerPromptTakesWhatIsKnownWhereItsRestMayStayUncoded) {
   EXPECT_EQ(whole.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
 }
 
+// Integer K is grouped by tokens: chunks and blocks are cut between groups.
+TEST(StoredCodesTest, IntegersAreStoredInWholeGroupsOrNotAtAll) {
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  const std::vector<std::int32_t> tokens = TestTokens(150);
+  for (const std::int64_t chunk_tokens : {16, 64, 75}) {
+    for (const std::int64_t block_tokens : {32, 48}) {
+      ServiceRig rig(
+          {.engine = {.chunk_tokens = chunk_tokens, .kv_tokens = 1024, .block_tokens = block_tokens}});
+      const auto stub = rig.Stub();
+      v1::PrefillRequest request = PrefillOf(tokens, 1, Codec::kInt4);
+      request.set_max_uncoded_tokens(60);
+      const Received fresh = Fetch(*stub, request);
+      ASSERT_TRUE(fresh.status.ok());
+      const Received again = Fetch(*stub, request);
+      ASSERT_TRUE(again.status.ok());
+      if (chunk_tokens < 32) {
+        // Groups are cut by the chunks: right for the transfer that carries them, not for another.
+        EXPECT_EQ(again.header->num_stored_tokens(), 0u);
+        continue;
+      }
+      EXPECT_EQ(fresh.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kInt4), tokens, 1));
+      EXPECT_EQ(again.header->num_stored_tokens(), block_tokens == 32 ? 128u : 0u);
+      for (const auto& [column, payload] : again.codes) {
+        EXPECT_EQ(payload, fresh.codes.at(column).substr(0, payload.size()));
+      }
+    }
+  }
+}
+
 TEST(StoredCodesTest, NothingOfOneBundlePlanOrStartServesAnother) {
   ServiceRig rig;
   const auto stub = rig.Stub();
@@ -102,9 +131,9 @@ TEST(StoredCodesTest, NothingOfOneBundlePlanOrStartServesAnother) {
   EXPECT_EQ(other_start.header->num_stored_tokens(), 0u);
   EXPECT_EQ(other_start.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 0));
 
-  const Received other_codec = Fetch(*stub, PrefillOf(tokens, 1, DType::kF32));
+  const Received other_codec = Fetch(*stub, PrefillOf(tokens, 1, Codec::kF32));
   EXPECT_EQ(other_codec.header->num_stored_tokens(), 0u);
-  EXPECT_EQ(other_codec.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(DType::kF32), tokens, 1));
+  EXPECT_EQ(other_codec.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kF32), tokens, 1));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(LayerPlanTest, CountsCodesOfTheKindsThatAreSent) {
   LayerPlan plan;
   plan.layers = {Reuse(96, 128), Patch(576), Reuse(96, 128)};
   EXPECT_EQ(plan.code_bytes_per_token(), 2 * (96 + 128 + 576 + 96 + 128));
-  plan.code_dtype = DType::kF32;
+  plan.codec = Codec::kF32;
   EXPECT_EQ(plan.code_bytes_per_token(), 4 * (96 + 128 + 576 + 96 + 128));
   EXPECT_EQ(LayerPlan().code_bytes_per_token(), 0);
 }
@@ -34,6 +34,23 @@ TEST(LayerPlanTest, ReferencePlanMatchesTheBytesOfThePaperMethod) {
   EXPECT_THAT(plan.patch_layers(), ElementsAre(18, 19, 20, 23, 24, 26));
 }
 
+TEST(LayerPlanTest, CountsTheRivals) {
+  LayerPlan plan;
+  plan.layers.assign(30, {.treatment = LayerTreatment::kRaw, .rank_k = 192, .rank_v = 192});
+  EXPECT_EQ(plan.code_bytes_per_token(), 23040);
+  plan.codec = Codec::kInt4;  // 4 bits and 32 for each group of 32
+  EXPECT_EQ(plan.code_bytes_per_token(), 7200);
+  plan.codec = Codec::kInt8;
+  EXPECT_EQ(plan.code_bytes_per_token(), 12960);
+  plan.codec = Codec::kBF16;
+  for (std::size_t layer = 18; layer <= 24; ++layer)
+    plan.layers[layer] = {.treatment = LayerTreatment::kRecompute};
+  plan.layers[18].residual = 576;
+  EXPECT_EQ(plan.code_bytes_per_token(), 18816);
+  EXPECT_EQ(plan.recomputed(), (LayerRange{18, 24}));
+  EXPECT_EQ(plan.ToString(), "raw 23 layers, recompute layers 18 to 24, native head 1, tail 16, bf16");
+}
+
 TEST(LayerPlanTest, SaysWhatItIs) {
   LayerPlan plan;
   plan.layers = {Reuse(96, 128), Patch(576), Reuse(96, 64), Patch(384), Reuse(96, 64)};
@@ -43,7 +60,7 @@ TEST(LayerPlanTest, SaysWhatItIs) {
   plan.layers = {Reuse(8, 4)};
   plan.native_head = 0;
   plan.native_tail = 3;
-  plan.code_dtype = DType::kF32;
+  plan.codec = Codec::kF32;
   EXPECT_EQ(plan.ToString(), "reuse 1 layer at K 8 / V 4, native head 0, tail 3, f32");
   EXPECT_THAT(plan.patch_layers(), IsEmpty());
   plan.layers = {Patch(8)};
@@ -54,6 +71,7 @@ TEST(LayerPlanTest, KindsHaveNames) {
   EXPECT_EQ(CodeKindName(CodeKind::kK), "k");
   EXPECT_EQ(CodeKindName(CodeKind::kV), "v");
   EXPECT_EQ(CodeKindName(CodeKind::kH), "h");
+  EXPECT_EQ(CodeKindName(CodeKind::kResidual), "residual");
 }
 
 }  // namespace

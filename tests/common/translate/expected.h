@@ -12,6 +12,8 @@
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
 #include "common/io/safetensors.h"
+#include "common/wire/layer_code.h"
+#include "common/wire/payload_numbers.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/kv_projection.h"
@@ -71,8 +73,8 @@ class Expected {
   std::unique_ptr<SafetensorsFile> file_;
 };
 
-inline LayerPlan PlanFor(const Bundle& bundle, std::int64_t rank_h, DType dtype) {
-  const auto plan = bundle.ResolvePlan({.rank_h = rank_h, .code_dtype = dtype});
+inline LayerPlan PlanFor(const Bundle& bundle, std::int64_t rank_h, Codec codec) {
+  const auto plan = bundle.ResolvePlan({.rank_h = rank_h, .codec = codec});
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *plan;
 }
@@ -100,6 +102,13 @@ inline std::vector<float> Values(const ConstTensorView& view) {
                                                  : Bf16ToFloat(view.as<std::uint16_t>()[i]));
   }
   return values;
+}
+
+// What a code holds, [num_tokens, rank].
+inline std::vector<float> Numbers(const LayerCode& code) {
+  std::vector<float> numbers(static_cast<std::size_t>(code.num_tokens * code.rank));
+  DecodeNumbers(code, 0, code.num_tokens, numbers.data());
+  return numbers;
 }
 
 inline void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected, float relative) {

@@ -61,26 +61,26 @@ class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
     return LayerRebuilder::Create(*bundle_, plan, projections, rope_->table(), *backend_);
   }
 
-  std::unique_ptr<LayerRebuilder> Make(std::int64_t rank_h, DType dtype) {
-    auto rebuilder = Create(testing::PlanFor(*bundle_, rank_h, dtype));
+  std::unique_ptr<LayerRebuilder> Make(std::int64_t rank_h, Codec codec) {
+    auto rebuilder = Create(testing::PlanFor(*bundle_, rank_h, codec));
     EXPECT_TRUE(rebuilder.ok()) << rebuilder.status();
     return *std::move(rebuilder);
   }
 
   // numpy's codes as they come from the wire.
-  LayerCode Code(std::int64_t layer, CodeKind kind, std::int64_t rank, DType dtype) {
+  LayerCode Code(std::int64_t layer, CodeKind kind, std::int64_t rank, Codec codec) {
     LayerCode code{.layer = layer,
                    .kind = kind,
                    .first_token = kFirst,
                    .num_tokens = kTokens,
                    .rank = rank,
-                   .dtype = dtype,
+                   .codec = codec,
                    .payload = {}};
-    const std::string prefix = dtype == DType::kF32 ? "codes.f32." : "codes.bf16.";
+    const std::string prefix = codec == Codec::kF32 ? "codes.f32." : "codes.bf16.";
     for (const float value :
          Values(expected_.Get(prefix + std::string(CodeKindName(kind)) + "." + std::to_string(rank)))) {
       const std::uint16_t half = FloatToBf16(value);
-      dtype == DType::kF32 ? code.payload.append(reinterpret_cast<const char*>(&value), sizeof(value))
+      codec == Codec::kF32 ? code.payload.append(reinterpret_cast<const char*>(&value), sizeof(value))
                            : code.payload.append(reinterpret_cast<const char*>(&half), sizeof(half));
     }
     return code;
@@ -126,14 +126,14 @@ class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(LayerRebuilderTest, PagesHoldWhatNumpyComputes) {
-  for (const auto& [dtype, name] :
-       {std::pair{DType::kF32, std::string("f32")}, {DType::kBF16, std::string("bf16")}}) {
+  for (const auto& [codec, name] :
+       {std::pair{Codec::kF32, std::string("f32")}, {Codec::kBF16, std::string("bf16")}}) {
     for (const std::int64_t rank_h : {4, 9}) {
-      const auto rebuilder = Make(rank_h, dtype);
+      const auto rebuilder = Make(rank_h, codec);
       const std::string rank = std::to_string(rank_h);
-      ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kK, testing::kRankK, dtype)).ok());
-      ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kV, testing::kRankV, dtype)).ok());
-      ASSERT_TRUE(Rebuild(*rebuilder, Code(1, CodeKind::kH, rank_h, dtype)).ok());
+      ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kK, testing::kRankK, codec)).ok());
+      ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kV, testing::kRankV, codec)).ok());
+      ASSERT_TRUE(Rebuild(*rebuilder, Code(1, CodeKind::kH, rank_h, codec)).ok());
       ExpectNear(Cached(cache_->k_pages(0)), Values(expected_.Get("roped." + name + ".k.5")), 1e-5f);
       ExpectNear(Cached(cache_->v_pages(0)), Values(expected_.Get("rebuilt." + name + ".v.7")), 1e-5f);
       ExpectNear(Cached(cache_->k_pages(1)), Values(expected_.Get("patched." + name + ".roped." + rank)),
@@ -144,20 +144,20 @@ TEST_P(LayerRebuilderTest, PagesHoldWhatNumpyComputes) {
 }
 
 TEST_P(LayerRebuilderTest, DecodeIsBeforeRope) {
-  for (const auto& [dtype, name] :
-       {std::pair{DType::kF32, std::string("f32")}, {DType::kBF16, std::string("bf16")}}) {
-    const auto rebuilder = Make(9, dtype);
+  for (const auto& [codec, name] :
+       {std::pair{Codec::kF32, std::string("f32")}, {Codec::kBF16, std::string("bf16")}}) {
+    const auto rebuilder = Make(9, codec);
     auto workspace = *rebuilder->CreateWorkspace(3);
     DeviceTensor k(*backend_, Shape{kTokens, kDKv}), v(*backend_, Shape{kTokens, kDKv});
     const auto decode = [&](const LayerCode& code, TensorView k_out, TensorView v_out) {
       const absl::Status status = rebuilder->Decode(*workspace, *stream_, code, k_out, v_out);
       EXPECT_TRUE(status.ok()) << status;
     };
-    decode(Code(0, CodeKind::kK, 5, dtype), k.view(), TensorView());
-    decode(Code(0, CodeKind::kV, 7, dtype), TensorView(), v.view());
+    decode(Code(0, CodeKind::kK, 5, codec), k.view(), TensorView());
+    decode(Code(0, CodeKind::kV, 7, codec), TensorView(), v.view());
     ExpectNear(Values(k.view()), Values(expected_.Get("rebuilt." + name + ".k.5")), 1e-5f);
     ExpectNear(Values(v.view()), Values(expected_.Get("rebuilt." + name + ".v.7")), 1e-5f);
-    decode(Code(1, CodeKind::kH, 9, dtype), k.view(), v.view());
+    decode(Code(1, CodeKind::kH, 9, codec), k.view(), v.view());
     ExpectNear(Values(k.view()), Values(expected_.Get("patched." + name + ".k.9")), 1e-5f);
     ExpectNear(Values(v.view()), Values(expected_.Get("patched." + name + ".v.9")), 1e-5f);
   }
@@ -165,8 +165,8 @@ TEST_P(LayerRebuilderTest, DecodeIsBeforeRope) {
 
 // With one token a slice the ring of staging slots goes round.
 TEST_P(LayerRebuilderTest, SlicesAreTheWhole) {
-  const auto rebuilder = Make(9, DType::kBF16);
-  const LayerCode code = Code(1, CodeKind::kH, 9, DType::kBF16);
+  const auto rebuilder = Make(9, Codec::kBF16);
+  const LayerCode code = Code(1, CodeKind::kH, 9, Codec::kBF16);
   ASSERT_TRUE(Rebuild(*rebuilder, code, kTokens).ok());
   const auto k = Cached(cache_->k_pages(1)), v = Cached(cache_->v_pages(1));
   for (const std::int64_t max_tokens : {1, 2, 3, 6, 100}) {
@@ -178,29 +178,29 @@ TEST_P(LayerRebuilderTest, SlicesAreTheWhole) {
 }
 
 TEST_P(LayerRebuilderTest, WritesNothingButItsPositionsAndKind) {
-  const auto rebuilder = Make(9, DType::kF32);
+  const auto rebuilder = Make(9, Codec::kF32);
   constexpr float kMark = 123.0f;
   for (const TensorView& pages :
        {cache_->k_pages(0), cache_->v_pages(0), cache_->k_pages(1), cache_->v_pages(1)}) {
     std::fill_n(pages.as<float>(), pages.num_elements(), kMark);
   }
-  ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kK, 5, DType::kF32)).ok());
+  ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kK, 5, Codec::kF32)).ok());
   const auto marks = [&](const TensorView& pages) {
     return std::count(pages.as<float>(), pages.as<float>() + pages.num_elements(), kMark);
   };
   EXPECT_EQ(marks(cache_->k_pages(0)), cache_->k_pages(0).num_elements() - kTokens * kDKv);
   EXPECT_EQ(marks(cache_->v_pages(0)), cache_->v_pages(0).num_elements());
   EXPECT_EQ(marks(cache_->k_pages(1)), cache_->k_pages(1).num_elements());
-  ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kV, 7, DType::kF32)).ok());
+  ASSERT_TRUE(Rebuild(*rebuilder, Code(0, CodeKind::kV, 7, Codec::kF32)).ok());
   EXPECT_EQ(marks(cache_->v_pages(0)), cache_->v_pages(0).num_elements() - kTokens * kDKv);
 }
 
 TEST_P(LayerRebuilderTest, TheCodeMayGoAwayAndOtherStreamsMayFollow) {
-  const auto rebuilder = Make(9, DType::kF32);
+  const auto rebuilder = Make(9, Codec::kF32);
   auto workspace = *rebuilder->CreateWorkspace(kTokens);
   const auto other_stream = *backend_->CreateStream();
   for (int round = 0; round < 12; ++round) {
-    LayerCode code = Code(1, CodeKind::kH, 9, DType::kF32);
+    LayerCode code = Code(1, CodeKind::kH, 9, Codec::kF32);
     Stream& stream = round % 2 == 0 ? *stream_ : *other_stream;
     ASSERT_TRUE(rebuilder->Rebuild(*workspace, stream, code, sequence_->view(1)).ok());
     code.payload.assign(code.payload.size(), '\xFF');
@@ -210,8 +210,8 @@ TEST_P(LayerRebuilderTest, TheCodeMayGoAwayAndOtherStreamsMayFollow) {
 }
 
 TEST_P(LayerRebuilderTest, CodesThatThePlanHasNotAreRefused) {
-  const auto rebuilder = Make(9, DType::kBF16);
-  const LayerCode good = Code(0, CodeKind::kK, 5, DType::kBF16);
+  const auto rebuilder = Make(9, Codec::kBF16);
+  const LayerCode good = Code(0, CodeKind::kK, 5, Codec::kBF16);
   const auto expect = [&](auto change, const std::string& message) {
     LayerCode code = good;
     change(code);
@@ -224,9 +224,9 @@ TEST_P(LayerRebuilderTest, CodesThatThePlanHasNotAreRefused) {
   expect([](LayerCode& c) { c.layer = -1; }, "is for no layer of the plan");
   expect([](LayerCode& c) { c.layer = 1; }, "layer 1 k is none that the plan sends");
   expect([](LayerCode& c) { c.kind = CodeKind::kH; }, "layer 0 h is none that the plan sends");
-  expect([](LayerCode& c) { c.rank = 4; }, "has another rank or dtype than the plan");
-  expect([](LayerCode& c) { c.kind = CodeKind::kV; }, "has another rank or dtype than the plan");
-  expect([](LayerCode& c) { c.dtype = DType::kF32; }, "has another rank or dtype than the plan");
+  expect([](LayerCode& c) { c.rank = 4; }, "has another rank or codec than the plan");
+  expect([](LayerCode& c) { c.kind = CodeKind::kV; }, "has another rank or codec than the plan");
+  expect([](LayerCode& c) { c.codec = Codec::kF32; }, "has another rank or codec than the plan");
   expect([](LayerCode& c) { c.num_tokens = 0; }, "has 70 bytes for 0 tokens from 3");
   expect([](LayerCode& c) { c.num_tokens = 8; }, "has 70 bytes for 8 tokens");
   expect([](LayerCode& c) { c.num_tokens = std::numeric_limits<std::int64_t>::max(); },
@@ -236,21 +236,21 @@ TEST_P(LayerRebuilderTest, CodesThatThePlanHasNotAreRefused) {
 }
 
 TEST_P(LayerRebuilderTest, PositionsBeyondTheTableOrThePagesAreRefused) {
-  const auto rebuilder = Make(9, DType::kBF16);
+  const auto rebuilder = Make(9, Codec::kBF16);
   for (const std::int64_t first :
        {kPositions - kTokens + 1, kPositions, std::numeric_limits<std::int64_t>::max()}) {
-    LayerCode code = Code(0, CodeKind::kK, 5, DType::kBF16);
+    LayerCode code = Code(0, CodeKind::kK, 5, Codec::kBF16);
     code.first_token = first;
     EXPECT_EQ(Rebuild(*rebuilder, code).code(), absl::StatusCode::kOutOfRange);
   }
   sequence_ = *Sequence::Create(*cache_, 4);  // one page
-  EXPECT_FALSE(Rebuild(*rebuilder, Code(0, CodeKind::kV, 7, DType::kBF16)).ok());
+  EXPECT_FALSE(Rebuild(*rebuilder, Code(0, CodeKind::kV, 7, Codec::kBF16)).ok());
 }
 
 TEST_P(LayerRebuilderTest, AFailedRebuildLeavesTheWorkspaceUsable) {
-  const auto rebuilder = Make(9, DType::kF32);
+  const auto rebuilder = Make(9, Codec::kF32);
   auto workspace = *rebuilder->CreateWorkspace(kTokens);
-  const LayerCode code = Code(0, CodeKind::kK, 5, DType::kF32);
+  const LayerCode code = Code(0, CodeKind::kK, 5, Codec::kF32);
   PagedKv broken = sequence_->view(0);
   broken.block_table = broken.block_table.rows(0, 1);
   EXPECT_FALSE(rebuilder->Rebuild(*workspace, *stream_, code, broken).ok());
@@ -259,7 +259,7 @@ TEST_P(LayerRebuilderTest, AFailedRebuildLeavesTheWorkspaceUsable) {
 }
 
 TEST_P(LayerRebuilderTest, ModelsOfAnotherShapeAreRefused) {
-  const LayerPlan plan = testing::PlanFor(*bundle_, 9, DType::kF32);
+  const LayerPlan plan = testing::PlanFor(*bundle_, 9, Codec::kF32);
   const KvProjection good = projection_;
   projection_.num_kv_heads = 1;
   ExpectRefused(Create(plan).status(),
@@ -284,17 +284,17 @@ TEST_P(LayerRebuilderTest, ModelsOfAnotherShapeAreRefused) {
 }
 
 TEST_P(LayerRebuilderTest, WorkspacesBelongToTheirRebuilder) {
-  const auto rebuilder = Make(9, DType::kF32);
-  const auto other = Make(9, DType::kF32);
+  const auto rebuilder = Make(9, Codec::kF32);
+  const auto other = Make(9, Codec::kF32);
   auto workspace = *other->CreateWorkspace(kTokens);
   ExpectRefused(
-      rebuilder->Rebuild(*workspace, *stream_, Code(0, CodeKind::kK, 5, DType::kF32), sequence_->view(0)),
+      rebuilder->Rebuild(*workspace, *stream_, Code(0, CodeKind::kK, 5, Codec::kF32), sequence_->view(0)),
       "the workspace is another rebuilder's");
   ExpectRefused(rebuilder->CreateWorkspace(0).status(), "at least one token");
 }
 
 TEST_P(LayerRebuilderTest, ThreadsShareARebuilder) {
-  const auto rebuilder = Make(9, DType::kBF16);
+  const auto rebuilder = Make(9, Codec::kBF16);
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (int i = 0; i < 2; ++i) sequences.push_back(*Sequence::Create(*cache_, kFirst + kTokens - 2));
   std::vector<std::thread> threads;
@@ -302,7 +302,7 @@ TEST_P(LayerRebuilderTest, ThreadsShareARebuilder) {
     threads.emplace_back([&] {
       auto workspace = *rebuilder->CreateWorkspace(3);
       const auto stream = *backend_->CreateStream();
-      LayerCode code = Code(1, CodeKind::kH, 9, DType::kBF16);
+      LayerCode code = Code(1, CodeKind::kH, 9, Codec::kBF16);
       code.first_token = 1;
       for (int round = 0; round < 20; ++round) {
         EXPECT_TRUE(rebuilder->Rebuild(*workspace, *stream, code, sequence->view(1)).ok());

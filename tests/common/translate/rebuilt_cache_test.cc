@@ -94,7 +94,7 @@ class RebuiltCacheTest : public ::testing::TestWithParam<Case> {
   }
 
   std::unique_ptr<Sequence> Rebuilt(const LayerPlan& plan) {
-    const auto encoder = *LayerEncoder::Create(*bundle_, plan, *backend_);
+    const auto encoder = *LayerEncoder::Create(*bundle_, plan, transformer_->rope(), *backend_);
     EncodingTap tap(*encoder, 0);
     Native(*transformer_, &tap);
     std::vector<KvProjection> projections;
@@ -153,7 +153,7 @@ class RebuiltCacheTest : public ::testing::TestWithParam<Case> {
 // Layers after the first see the producer's own hidden states, which another theta changes; with the same
 // theta (below) they are the consumer's too.
 TEST_P(RebuiltCacheTest, IdentityBundleGivesTheConsumersFirstLayer) {
-  const auto plan = bundle_->ResolvePlan({.code_dtype = DType::kF32});
+  const auto plan = bundle_->ResolvePlan({.codec = Codec::kF32});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto rebuilt = Contents(*Rebuilt(*plan));
   const auto native = Contents(*Native(*consumer_, nullptr));
@@ -169,19 +169,46 @@ TEST_P(RebuiltCacheTest, IdentityBundleOfTheSameModelGivesTheNativeCache) {
   consumer_ = *Transformer::Create(config_, testing::RandomWeights(config_), *backend_);
   const auto native = Contents(*Native(*consumer_, nullptr));
   for (const auto& patched : std::vector<std::vector<std::int64_t>>{{}, {1}, {1, 2}}) {
-    const auto plan = bundle_->ResolvePlan({.patch_layers = patched, .code_dtype = DType::kF32});
+    const auto plan = bundle_->ResolvePlan({.patch_layers = patched, .codec = Codec::kF32});
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_LT(Distance(Contents(*Rebuilt(*plan)), native), 1e-5) << plan->ToString();
   }
-  const auto plan = bundle_->ResolvePlan({.code_dtype = DType::kBF16});
+  const auto plan = bundle_->ResolvePlan({.codec = Codec::kBF16});
   const double rounded = Distance(Contents(*Rebuilt(*plan)), native);
   EXPECT_LT(rounded, 1.0 / 64);
   EXPECT_GT(rounded, 1e-6);  // bf16 really rounds
 }
 
+TEST_P(RebuiltCacheTest, RawStateIsTheProducersOwn) {
+  const auto producer = Contents(*Native(*transformer_, nullptr));
+  const auto rebuilt = [&](StateForm form, Codec codec) {
+    const auto plan = bundle_->ResolvePlan({.form = form, .codec = codec});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return Contents(*Rebuilt(*plan));
+  };
+  // As the producer roped it: its cache, bit for bit in f32.
+  EXPECT_EQ(rebuilt(StateForm::kRawRoped, Codec::kF32), producer);
+  // Roped by the consumer, which has the same weights: its own first layer.
+  const auto reroped = rebuilt(StateForm::kRaw, Codec::kF32);
+  const auto native = Contents(*Native(*consumer_, nullptr));
+  const auto layer_size = static_cast<long>(native.size()) / config_.num_layers;
+  EXPECT_LT(Distance({reroped.begin(), reroped.begin() + layer_size},
+                     {native.begin(), native.begin() + layer_size}),
+            1e-5);
+  EXPECT_GT(Distance(reroped, producer), 0.1);
+  // Fewer bits, more error, never none.
+  double last = 0;
+  for (const Codec codec : {Codec::kBF16, Codec::kInt8, Codec::kInt4}) {
+    const double distance = Distance(rebuilt(StateForm::kRawRoped, codec), producer);
+    EXPECT_GT(distance, last) << CodecName(codec);
+    EXPECT_LT(distance, codec == Codec::kInt4 ? 0.1 : 0.01) << CodecName(codec);
+    last = distance;
+  }
+}
+
 TEST_P(RebuiltCacheTest, DecodeFromTheRebuiltCacheContinuesAsTheModelWould) {
   consumer_ = *Transformer::Create(config_, testing::RandomWeights(config_), *backend_);
-  const auto plan = bundle_->ResolvePlan({.code_dtype = DType::kF32});
+  const auto plan = bundle_->ResolvePlan({.codec = Codec::kF32});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto last = std::vector<std::int32_t>{tokens_.back()};
   std::vector<std::vector<float>> logits;

@@ -36,9 +36,9 @@ void ExpectRefused(v1::CodeFrame frame, absl::StatusCode code, const std::string
 }
 
 TEST(FrameCodecTest, ACodeComesBack) {
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+  for (const Codec codec : {Codec::kBF16, Codec::kF32}) {
     for (const CodeKind kind : {CodeKind::kK, CodeKind::kV, CodeKind::kH}) {
-      const LayerCode sent = MakeCode(29, kind, 1000, 33, 6, dtype);
+      const LayerCode sent = MakeCode(29, kind, 1000, 33, 6, codec);
       auto frames = ToFrames(sent);
       ASSERT_EQ(frames.size(), 1U);
       const auto received = FromFrame(std::move(frames[0]));
@@ -48,9 +48,8 @@ TEST(FrameCodecTest, ACodeComesBack) {
       EXPECT_EQ(received->first_token, 1000);
       EXPECT_EQ(received->num_tokens, 33);
       EXPECT_EQ(received->rank, 6);
-      EXPECT_EQ(received->dtype, dtype);
+      EXPECT_EQ(received->codec, codec);
       EXPECT_EQ(received->payload, sent.payload);
-      EXPECT_EQ(received->view().shape(), (Shape{33, 6}));
     }
   }
 }
@@ -76,7 +75,7 @@ TEST(FrameCodecTest, LongCodesAreSplitByTokens) {
 }
 
 TEST(FrameCodecTest, TheLargestRankStillFits) {
-  auto frames = ToFrames(MakeCode(0, CodeKind::kH, 0, 2, kMaxCodeRank, DType::kF32));
+  auto frames = ToFrames(MakeCode(0, CodeKind::kH, 0, 10, kMaxCodeRank, Codec::kF32));
   ASSERT_EQ(frames.size(), 2U);
   EXPECT_TRUE(FromFrame(std::move(frames[1])).ok());
 }
@@ -138,14 +137,14 @@ TEST(FrameCodecTest, FieldsWithARightChecksumAreStillChecked) {
     ExpectRefused(Sealed(frame), kBad, message);
   };
   expect([](auto& f) { f.set_kind(v1::CODE_KIND_UNSPECIFIED); }, "kind: 0 is none that this program knows");
-  expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(4)); }, "kind: 4 is none");
+  expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(5)); }, "kind: 5 is none");
   expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(-1)); }, "kind: -1 is none");
   expect([](auto& f) { f.set_codec(v1::CODEC_UNSPECIFIED); }, "codec: 0 is none that this program knows");
   expect([](auto& f) { f.set_codec(static_cast<v1::Codec>(99)); }, "codec: 99 is none");
   expect([](auto& f) { f.set_codec(v1::CODEC_F32); },
          "payload: has 70 bytes, not what 5 tokens at rank 7 in f32 take");
-  expect([](auto& f) { f.set_rank(0); }, "rank: 0 is outside [1, 262144]");
-  expect([](auto& f) { f.set_rank(kMaxCodeRank + 1); }, "rank: 262145 is outside");
+  expect([](auto& f) { f.set_rank(0); }, "rank: 0 is outside [1, 29127]");
+  expect([](auto& f) { f.set_rank(kMaxCodeRank + 1); }, "rank: 29128 is outside");
   expect([](auto& f) { f.set_rank(std::numeric_limits<std::uint32_t>::max()); },
          "rank: 4294967295 is outside");
   expect([](auto& f) { f.set_rank(8); }, "payload: has 70 bytes, not what 5 tokens at rank 8 in bf16 take");
@@ -161,27 +160,27 @@ TEST(FrameCodecTest, FieldsWithARightChecksumAreStillChecked) {
   expect([](auto& f) { f.mutable_payload()->push_back('x'); }, "payload: has 71 bytes");
   expect([](auto& f) { f.mutable_payload()->resize(kMaxFramePayloadBytes + 1); },
          "payload: has 1048577 bytes, more than the 1048576 of a frame");
-  // 2^16 tokens at rank 2^16: the product is 2^32, which a 32-bit count would take for zero.
+  // 2^18 tokens at rank 2^14: the product is 2^32, which a 32-bit count would take for zero.
   expect(
       [](auto& f) {
-        f.set_num_tokens(1 << 16);
-        f.set_rank(1 << 16);
+        f.set_num_tokens(1 << 18);
+        f.set_rank(1 << 14);
         f.mutable_payload()->clear();
       },
-      "payload: has 0 bytes, not what 65536 tokens at rank 65536");
+      "payload: has 0 bytes, not what 262144 tokens at rank 16384");
   ExpectRefused(v1::CodeFrame(), absl::StatusCode::kDataLoss, "checksum");
   ExpectRefused(Sealed(v1::CodeFrame()), kBad, "kind: 0 is none");
 }
 
 TEST(FrameCodecTest, NumbersThatAreNotFiniteAreRefusedWhereverTheyStand) {
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+  for (const Codec codec : {Codec::kBF16, Codec::kF32}) {
     for (const float bad :
          {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
           std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()}) {
       for (std::size_t at = 0; at < 15; ++at) {
-        LayerCode code = MakeCode(0, CodeKind::kK, 0, 5, 3, dtype);
+        LayerCode code = MakeCode(0, CodeKind::kK, 0, 5, 3, codec);
         const auto bits = std::bit_cast<std::uint32_t>(bad);
-        const std::size_t width = DTypeBytes(dtype);
+        const std::size_t width = static_cast<std::size_t>(CodecBits(codec) / 8);
         std::memcpy(code.payload.data() + at * width,
                     reinterpret_cast<const char*>(&bits) + (sizeof(bits) - width), width);
         ExpectRefused(ToFrames(code).at(0), absl::StatusCode::kDataLoss,
@@ -192,10 +191,11 @@ TEST(FrameCodecTest, NumbersThatAreNotFiniteAreRefusedWhereverTheyStand) {
 }
 
 TEST(FrameCodecTest, TheLargestNumbersAreStillFinite) {
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    LayerCode code = MakeCode(0, CodeKind::kK, 0, 3, 3, dtype);
+  for (const Codec codec : {Codec::kBF16, Codec::kF32}) {
+    LayerCode code = MakeCode(0, CodeKind::kK, 0, 3, 3, codec);
     for (std::size_t i = 0; i < code.payload.size(); ++i) code.payload[i] = '\xFF';
-    for (std::size_t at = DTypeBytes(dtype) - 2; at < code.payload.size(); at += DTypeBytes(dtype)) {
+    for (std::size_t at = static_cast<std::size_t>(CodecBits(codec) / 8) - 2; at < code.payload.size();
+         at += static_cast<std::size_t>(CodecBits(codec) / 8)) {
       code.payload[at] = '\x7F';  // exponent 254, mantissa all ones, negative
     }
     EXPECT_TRUE(FromFrame(std::move(ToFrames(code).at(0))).ok());
@@ -206,7 +206,7 @@ TEST(FrameCodecTest, MessagesSayWhichFrame) {
   v1::CodeFrame frame = Frame();
   frame.set_rank(0);
   EXPECT_EQ(FromFrame(Sealed(frame)).status().message(),
-            "frame (layer 3, kind 2, first token 17): rank: 0 is outside [1, 262144]");
+            "frame (layer 3, kind 2, first token 17): rank: 0 is outside [1, 29127]");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/wire/frame_codec.h"
+#include "common/wire/payload_format.h"
 #include "common/wire/transfer_checker.h"
 #include "tests/common/wire/test_codes.h"
 
@@ -54,7 +55,7 @@ TEST_P(FrameFuzzTest, DamageIsRefusedOrHarmless) {
     EXPECT_GE(code->rank, 1);
     EXPECT_LE(code->first_token + code->num_tokens, std::int64_t{1} << 31);
     EXPECT_EQ(code->payload.size(),
-              static_cast<std::size_t>(code->num_tokens * code->rank) * DTypeBytes(code->dtype));
+              static_cast<std::size_t>(PayloadBytes(code->codec, code->kind, code->num_tokens, code->rank)));
     TransferChecker checker(plan, 17, 22);
     if (checker.Accept(*code).ok()) {
       EXPECT_LT(code->layer, 8);

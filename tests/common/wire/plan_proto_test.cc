@@ -16,10 +16,19 @@ LayerPlan Plan() {
   return plan;
 }
 
+LayerPlan RivalsPlan() {
+  LayerPlan plan;
+  plan.layers = {{.treatment = LayerTreatment::kRaw, .rank_k = 192, .rank_v = 192},
+                 {.treatment = LayerTreatment::kRecompute, .residual = 576},
+                 {.treatment = LayerTreatment::kRecompute},
+                 {.treatment = LayerTreatment::kRawRoped, .rank_k = 192, .rank_v = 192}};
+  return plan;
+}
+
 TEST(PlanProtoTest, APlanComesBackWithoutNativeRanges) {
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+  for (const Codec codec : {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4}) {
     LayerPlan sent = Plan();
-    sent.code_dtype = dtype;
+    sent.codec = codec;
     const auto received = PlanFromProto(PlanToProto(sent));
     ASSERT_TRUE(received.ok()) << received.status();
     EXPECT_EQ(*received, sent);
@@ -27,6 +36,26 @@ TEST(PlanProtoTest, APlanComesBackWithoutNativeRanges) {
     sent.native_tail = 9;
     EXPECT_EQ(PlanFromProto(PlanToProto(sent))->native_head, LayerPlan().native_head);
   }
+}
+
+TEST(PlanProtoTest, EveryTreatmentComesBack) {
+  const auto received = PlanFromProto(PlanToProto(RivalsPlan()));
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(received->layers, RivalsPlan().layers);
+  const auto expect = [](int layer, const std::function<void(v1::LayerRanks&)>& change,
+                         const std::string& message) {
+    v1::Plan plan = PlanToProto(RivalsPlan());
+    change(*plan.mutable_layers(layer));
+    EXPECT_EQ(PlanFromProto(plan).status().message(), message);
+  };
+  expect(
+      0, [](auto& l) { l.set_rank_v(0); }, "plan.layers[0].rank_v: 0 is outside [1, 29127]");
+  expect(
+      0, [](auto& l) { l.set_residual(1); }, "plan.layers[0].residual: 1 is outside [0, 0]");
+  expect(
+      1, [](auto& l) { l.set_rank_k(1); }, "plan.layers[1].rank_k: 1 is outside [0, 0]");
+  expect(
+      1, [](auto& l) { l.set_residual(1 << 20); }, "plan.layers[1].residual: 1048576 is outside [0, 29127]");
 }
 
 TEST(PlanProtoTest, WhatNoBundleCouldServeIsRefusedWithTheField) {
@@ -45,16 +74,16 @@ TEST(PlanProtoTest, WhatNoBundleCouldServeIsRefusedWithTheField) {
       "plan.layers: number of entries: 1025 is outside [1, 1024]");
   expect([](auto& p) { p.mutable_layers(1)->clear_treatment(); },
          "plan.layers[1].treatment: 0 is none that this program knows");
-  expect([](auto& p) { p.mutable_layers(1)->set_treatment(static_cast<v1::Treatment>(3)); },
-         "plan.layers[1].treatment: 3 is none that this program knows");
+  expect([](auto& p) { p.mutable_layers(1)->set_treatment(static_cast<v1::Treatment>(6)); },
+         "plan.layers[1].treatment: 6 is none that this program knows");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_k(0); },
-         "plan.layers[0].rank_k: 0 is outside [1, 262144]");
+         "plan.layers[0].rank_k: 0 is outside [1, 29127]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_v(0xFFFFFFFF); },
-         "plan.layers[0].rank_v: 4294967295 is outside [1, 262144]");
+         "plan.layers[0].rank_v: 4294967295 is outside [1, 29127]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_h(8); }, "plan.layers[0].rank_h: 8 is outside [0, 0]");
   expect([](auto& p) { p.mutable_layers(1)->set_rank_k(8); }, "plan.layers[1].rank_k: 8 is outside [0, 0]");
   expect([](auto& p) { p.mutable_layers(1)->set_rank_h(0); },
-         "plan.layers[1].rank_h: 0 is outside [1, 262144]");
+         "plan.layers[1].rank_h: 0 is outside [1, 29127]");
   expect([](auto& p) { p.clear_codec(); }, "plan.codec: 0 is none that this program knows");
   expect([](auto& p) { p.set_codec(static_cast<v1::Codec>(-5)); },
          "plan.codec: -5 is none that this program knows");

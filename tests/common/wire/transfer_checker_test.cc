@@ -117,15 +117,15 @@ TEST_F(TransferCheckerTest, CodesThatThePlanHasNotAreRefused) {
   ExpectRefused(Code(1, CodeKind::kV, 10, 3), "the plan asks for no such codes");
   ExpectRefused(Code(0, CodeKind::kH, 10, 3), "the plan asks for no such codes");
   ExpectRefused(Code(3, CodeKind::kK, 10, 3),
-                "a code for layer 3, kind 1: the plan has 3 layers and kinds 1 to 3");
+                "a code for layer 3, kind 1: the plan has 3 layers and kinds 1 to 4");
   ExpectRefused(Code(-1, CodeKind::kK, 10, 3), "a code for layer -1, kind 1");
-  ExpectRefused(Code(0, static_cast<CodeKind>(4), 10, 3), "a code for layer 0, kind 4");
+  ExpectRefused(Code(0, static_cast<CodeKind>(5), 10, 3), "a code for layer 0, kind 5");
   ExpectRefused(Code(0, static_cast<CodeKind>(0), 10, 3), "a code for layer 0, kind 0");
 }
 
 TEST_F(TransferCheckerTest, AnotherRankOrTypeIsRefused) {
   ExpectRefused(MakeCode(0, CodeKind::kK, 10, 3, 5), "has rank 5, the plan asks for 4");
-  ExpectRefused(MakeCode(0, CodeKind::kK, 10, 3, 4, DType::kF32), "is f32, the plan asks for bf16");
+  ExpectRefused(MakeCode(0, CodeKind::kK, 10, 3, 4, Codec::kF32), "is f32, the plan asks for bf16");
 }
 
 TEST_F(TransferCheckerTest, PositionsOutsideTheTransferAreRefused) {
