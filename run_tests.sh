@@ -7,7 +7,7 @@
 #   the rest        goes to ctest, for example -R tokenizer or -LE slow
 #
 # Reference data that is not part of the repository is taken from $SCD_SHARED_DIR (default ../shared). Where it is there,
-# a skipped test is a failure, but for tests with the label gpu; where it is not, tests that need it say so and skip.
+# a skipped test is a failure, but for tests with the label gpu or root; where it is not, tests that need it say so and skip.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -35,11 +35,11 @@ log="$build/run_tests.log"
 status=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || status=$?
 
-# Skips: allowed for the label gpu, and where there is no reference data.
+# Skips: allowed for the labels gpu and root, and where there is no reference data.
 skipped=$(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (Skipped)$/\1/p' "$log")
 if [ -n "$skipped" ] && [ -d "$SCD_SHARED_DIR" ]; then
-  gpu=$(ctest --test-dir "$build" -N -L '^gpu$' | sed -n 's/^ *Test *#[0-9]*: //p')
-  bad=$(comm -23 <(sort <<< "$skipped") <(sort <<< "$gpu"))
+  may_skip=$(ctest --test-dir "$build" -N -L '^(gpu|root)$' | sed -n 's/^ *Test *#[0-9]*: //p')
+  bad=$(comm -23 <(sort <<< "$skipped") <(sort <<< "$may_skip"))
   if [ -n "$bad" ]; then
     printf 'run_tests: skipped although the reference data is there:\n%s\n' "$bad" >&2
     [ "$status" -ne 0 ] || status=1
