@@ -306,6 +306,11 @@ TEST(ManifestTest, MutatedTextNeverBreaksIt) {
     EXPECT_LE(read->default_rank_k, read->d_kv());
     EXPECT_EQ(read->layer_errors.size(), static_cast<std::size_t>(read->num_layers));
     for (const BundleTensor& tensor : BundleTensors(*read)) EXPECT_GT(tensor.shape.num_elements(), 0);
+    for (const SelectiveGroup& group : read->selective.groups) {
+      EXPECT_LE(group.layers.first, group.layers.last);
+      EXPECT_LT(group.layers.last, read->num_layers);
+    }
+    EXPECT_TRUE(read->selective.groups.empty() || read->selective.default_group.has_value());
     EXPECT_TRUE(ParseManifest(ManifestToJson(*read), "again").ok());
   }
   EXPECT_GT(num_read, 10);  // descriptions and measured numbers may change
