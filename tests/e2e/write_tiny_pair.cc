@@ -1,5 +1,6 @@
 // Writes the tiny pair into a new folder and the daemons' command lines, one argument a line, beside it:
-// FOLDER/producer.args and FOLDER/consumer.args. For tests that start the daemons by other means than DaemonPair.
+// FOLDER/producer.args and FOLDER/consumer.args. For tests that start the daemons by other means than
+// DaemonPair.
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -28,7 +29,8 @@ int main(int argc, char** argv) {
     std::cerr << files.status() << std::endl;
     return 1;
   }
-  const bool written = WriteLines(folder + "/producer.args", scd::testing::ProducerArguments(*files)) &&
-                       WriteLines(folder + "/consumer.args", scd::testing::ConsumerArguments(*files, argv[2]));
+  const bool written =
+      WriteLines(folder + "/producer.args", scd::testing::ProducerArguments(*files)) &&
+      WriteLines(folder + "/consumer.args", scd::testing::ConsumerArguments(*files, argv[2]));
   return written ? 0 : 1;
 }
