@@ -243,6 +243,27 @@ class ContentTest(unittest.TestCase):
         self.assertNotIn("<svg", made["report.html"])
         self.assertIn("2001-02-03", made["report.html"])
 
+    def test_a_run_that_ended_early_says_so(self):
+        self.assertNotIn('class="warning"', self.render_small())
+        self.assertIn("was interrupted", self.render_small(interrupted=True))
+        self.assertIn("the &lt;producer&gt; ended", self.render_small(interrupted=True, error="the <producer> ended"))
+
+    def render_small(self, **values):
+        status, error, made = render({"schema": "scd.eval.v1", "created": "2001-02-03T04:05:06Z", **values})
+        self.assertEqual(status, 0, error)
+        return made["report.html"]
+
+    def test_columns_that_nothing_was_measured_for_are_left_out(self):
+        small = document()
+        small["modes"] = [{"mode": "scd", "row": "scd", "group": "equal", "ppl": 17.23, "bytes_per_token": 5.0}]
+        for name in ("latency", "ablations", "drift"):
+            del small[name]
+        status, error, made = render(small)
+        self.assertEqual(status, 0, error)
+        ours = made["report.md"].split("The paper's own figures")[0]
+        self.assertIn("| Way | Bytes (per token) | PPL |", ours)
+        self.assertNotIn("F1 (0", ours)
+
     def test_hostile_texts_are_escaped(self):
         hostile = document()
         hostile["commands"] = [HOSTILE + "\n```\n# not a title"]

@@ -2,8 +2,10 @@
 from table import Table
 
 
-def write(title, summary, sections):
+def write(title, warning, summary, sections):
     out = [f"# {escape(title)}", ""]
+    if warning:
+        out += [f"**{escape(warning)}**", ""]
     if summary:
         out += [escape(" ".join(summary)), ""]
     for section in sections:

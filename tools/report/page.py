@@ -10,7 +10,7 @@ from table import Table
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 
 
-def write(title, created, summary, sections):
+def write(title, created, warning, summary, sections):
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.tests["table"] = lambda part: isinstance(part, Table)
@@ -19,4 +19,4 @@ def write(title, created, summary, sections):
     css = css.replace("/* LIGHT */", theme.css_variables(dark=False)).replace("/* DARK */", theme.css_variables(dark=True))
     # The template marks plots safe: they are our own SVG, whose texts are escaped.
     return environment.get_template("report.html.j2").render(
-        title=title, created=created, summary=" ".join(summary), sections=sections, css=Markup(css))
+        title=title, created=created, warning=warning, summary=" ".join(summary), sections=sections, css=Markup(css))

@@ -55,7 +55,8 @@ def _draw(size, rows, field):
                 series = sorted((place(r), r[field], r["measured"]) for r in mine
                                 if r["mode"] == name and (r.get("row") or name) == label)
                 _curve(ax, series, colour, mode)
-                ends.append((ax, *series[-1][:2], mode.short if label == name else label, mode.colour))
+                last = max(series, key=lambda p: (p[0], p[2]))
+                ends.append((ax, *last[:2], mode.short if label == name else label, mode.colour))
         native = sorted(r["ttft_ms_native"] for r in mine if r.get("ttft_ms_native"))
         if native:
             middle = native[len(native) // 2]
@@ -77,7 +78,10 @@ def _short_link(mbit_s):
 
 
 def _curve(ax, series, colour, mode):
-    for (x0, y0, m0), (x1, y1, m1) in zip(series, series[1:]):
+    # Where a link was measured, what was computed for it stands beside the curve.
+    measured_at = {x for x, _, m in series if m}
+    joined = [p for p in series if p[2] or p[0] not in measured_at]
+    for (x0, y0, m0), (x1, y1, m1) in zip(joined, joined[1:]):
         ax.plot([x0, x1], [y0, y1], color=colour, linewidth=1.6, linestyle="-" if m0 and m1 else (0, (2, 2)))
     for measured in (True, False):
         points = [(x, y) for x, y, m in series if m is measured]

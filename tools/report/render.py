@@ -40,10 +40,10 @@ def render(source, folder):
     try:
         document = schema.load(source)
         made = sections.build(document)
-        title, summary = sections.title(document), sections.summary(document)
+        title, warning, summary = sections.title(document), sections.warning(document), sections.summary(document)
         os.makedirs(folder, exist_ok=True)
-        _write(os.path.join(folder, "report.html"), page.write(title, document["created"], summary, made))
-        _write(os.path.join(folder, "report.md"), markdown.write(title, summary, made))
+        _write(os.path.join(folder, "report.html"), page.write(title, document["created"], warning, summary, made))
+        _write(os.path.join(folder, "report.md"), markdown.write(title, warning, summary, made))
         copy = os.path.join(folder, "results.json")
         if not (os.path.exists(copy) and os.path.samefile(source, copy)):
             shutil.copyfile(source, copy)

@@ -54,6 +54,9 @@ def check(document):
         for field in ("count", "scored_tokens", "max_tokens"):
             _number(part, f"data.{name}", field)
     _number(document, "", "raw_bytes_per_token")
+    _text(document, "", "error")
+    interrupted = document.get("interrupted")
+    _expect(interrupted is None or isinstance(interrupted, bool), "interrupted", "true or false", interrupted)
     for where, row in _rows(document, "", "modes"):
         _check_mode(row, where)
     latency = _object(document, "", "latency")

@@ -54,6 +54,13 @@ def summary(document):
     return said
 
 
+def warning(document):
+    """What is to be known before any figure is read; empty where the run was whole."""
+    if document.get("error"):
+        return "The run ended early, not everything is here: " + document["error"]
+    return "The run was interrupted, not everything is here." if document.get("interrupted") else ""
+
+
 def _modes(document):
     section = Section("table", "Main table")
     table = table_modes.main(document)

@@ -35,6 +35,11 @@ _FULL = [
 ]
 
 
+def _measured(fields, rows):
+    """Those that some row has."""
+    return [field for field in fields if any(row.get(field[0]) is not None for row in rows)]
+
+
 def _cells(row, fields):
     return [write(row.get(field)) if row else figures.MISSING for field, _, write in fields]
 
@@ -48,10 +53,11 @@ def main(document):
     oracles = [dict(r, group=g) for r in rows if r["mode"] == "local" for g in groups
                if not any(o["mode"] == "local" and o["group"] == g for o in rows)]
     lines = _side_by_side(rows + oracles, groups)
-    columns = [Column("Way", words=True)] + [column for _ in groups for _, column, _ in _MAIN]
-    spans = [("", 1)] + [(GROUPS[g], len(_MAIN)) for g in groups]
+    fields = _measured(_MAIN, rows)
+    columns = [Column("Way", words=True)] + [column for _ in groups for _, column, _ in fields]
+    spans = [("", 1)] + [(GROUPS[g], len(fields)) for g in groups]
     caption = "Every way of handing over the prefix, against the consumer's own native prefill (the oracle)."
-    return Table(caption, columns, [[label] + [cell for g in groups for cell in _cells(line.get(g), _MAIN)]
+    return Table(caption, columns, [[label] + [cell for g in groups for cell in _cells(line.get(g), fields)]
                                     for label, line in lines], spans)
 
 
@@ -78,16 +84,18 @@ def full(document):
     rows = document.get("modes") or []
     if not rows:
         return None
+    fields = _measured(_FULL, rows)
+    ratios = [(name, field) for name, field in (("Native / cold", "ttft_ms_cold"), ("Native / ready", "ttft_ms_codes_ready"))
+              if any(row.get("ttft_ms_native") and row.get(field) for row in rows)]
     columns = [Column("Way", words=True), Column("Group", words=True), Column("Mode", words=True),
-               Column("Codec", words=True)] + [c for _, c, _ in _FULL] + \
-              [Column("Native / cold", "×"), Column("Native / ready", "×"), Column("Plan", words=True)]
+               Column("Codec", words=True)] + [c for _, c, _ in fields] + \
+              [Column(name, "×") for name, _ in ratios] + [Column("Plan", words=True)]
     lines = []
     for row in rows:
         native = row.get("ttft_ms_native")
-        ratio = [figures.fixed(2)(native / row[f] if native and row.get(f) else None)
-                 for f in ("ttft_ms_cold", "ttft_ms_codes_ready")]
+        ratio = [figures.fixed(2)(native / row[f] if native and row.get(f) else None) for _, f in ratios]
         lines.append([row["row"], row["group"], names.mode(row["mode"]).label, figures.text(row.get("codec"))] +
-                     _cells(row, _FULL) + ratio + [figures.text(row.get("plan"))])
+                     _cells(row, fields) + ratio + [figures.text(row.get("plan"))])
     return Table("Every figure of every way. First difference: the first greedy token that differs from the oracle's "
                  "(a dash: never). Native / cold and native / ready: how many times sooner the first token comes.",
                  columns, lines, folded=True)
