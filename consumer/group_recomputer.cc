@@ -7,7 +7,8 @@
 
 namespace scd {
 
-absl::Status GroupRecomputer::Run(const LayerCode& code, const LayerRange& group, Sequence& sequence) {
+absl::Status GroupRecomputer::Run(const LayerCode& code, const LayerRange& group, Sequence& sequence,
+                                  std::stop_token cancel) {
   if (workspace_ == nullptr) {
     SCD_ASSIGN_OR_RETURN(workspace_, transformer_.CreateWorkspace(max_rows_, 0));
   }
@@ -20,7 +21,7 @@ absl::Status GroupRecomputer::Run(const LayerCode& code, const LayerRange& group
                            .first_position = code.first_token + begin,
                            .first_layer = group.first,
                            .last_layer = group.last};
-    SCD_RETURN_IF_ERROR(transformer_.ForwardLayers(*workspace_, chunk));
+    SCD_RETURN_IF_ERROR(transformer_.ForwardLayers(*workspace_, chunk, {.tap = nullptr, .cancel = cancel}));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,8 +25,9 @@ class GroupRecomputer {
 
   // `code`: residual stream (kResidual, [num_tokens, hidden], checked by the frame codec) entering
   // group.first. Writes K and V of the group's layers at the code's positions; those before them must hold K
-  // and V in these layers. Complete when it returns.
-  absl::Status Run(const LayerCode& code, const LayerRange& group, Sequence& sequence);
+  // and V in these layers. Complete when it returns; CANCELLED within one layer after `cancel` stops.
+  absl::Status Run(const LayerCode& code, const LayerRange& group, Sequence& sequence,
+                   std::stop_token cancel);
 
  private:
   const Transformer& transformer_;

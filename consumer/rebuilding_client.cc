@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -73,6 +74,7 @@ class RebuildingTransfer final : public Transfer,
   }
 
   void Cancel() override {
+    stop_.request_stop();
     std::shared_ptr<CodeStream> stream;
     {
       absl::MutexLock lock(&mutex_);
@@ -127,7 +129,9 @@ class RebuildingTransfer final : public Transfer,
     while (!residuals_.empty() && (head_is_valid_ || !Wanted())) {
       const LayerCode code = std::move(residuals_.front());
       residuals_.pop_front();
-      Work([&] { return shared_.recomputer.Run(code, *job_.plan.recomputed(), *job_.sequence); });
+      Work([&] {
+        return shared_.recomputer.Run(code, *job_.plan.recomputed(), *job_.sequence, stop_.get_token());
+      });
     }
   }
 
@@ -214,6 +218,8 @@ class RebuildingTransfer final : public Transfer,
   Rebuilding& shared_;
   TransferJob job_;  // sequence and done are touched by the worker's thread alone
   const absl::Time start_ = absl::Now();
+
+  std::stop_source stop_;  // of recomputing
 
   // Of the worker's thread.
   double rebuild_ms_ = 0;
