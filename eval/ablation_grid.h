@@ -1,0 +1,26 @@
+// The settings that the ablations go through.
+#ifndef SCD_EVAL_ABLATION_GRID_H_
+#define SCD_EVAL_ABLATION_GRID_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/bundle/manifest.h"
+#include "eval/config.h"
+#include "eval/mode_row.h"
+
+namespace scd {
+
+// Rows of one ablation of a bundle; of kCalibrationPrefixes the one row that each bundle is measured at.
+//   kRanks        Reuse alone, every rank_k with every rank_v
+//   kRankH        the bundle's own Patch layers at every rank_h
+//   kPatchLayers  the first 0, 1, ... layers of the bundle's order of choice
+std::vector<ModeRow> AblationRows(Ablation ablation, const AblateConfig& config,
+                                  const BundleManifest& manifest);
+
+// Patch layers in the order in which the bundle chose them, the most efficient first.
+std::vector<std::int64_t> PatchOrder(const BundleManifest& manifest);
+
+}  // namespace scd
+
+#endif  // SCD_EVAL_ABLATION_GRID_H_

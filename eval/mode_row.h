@@ -1,0 +1,67 @@
+// A row of the table: one way of moving a prompt's state, with the settings that it is measured at.
+#ifndef SCD_EVAL_MODE_ROW_H_
+#define SCD_EVAL_MODE_ROW_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/config/codec.h"
+#include "common/config/layer_plan.h"
+
+namespace scd {
+
+// The ways by the names that requests and YAML use.
+inline constexpr std::string_view kLocalRow = "local";
+inline constexpr std::string_view kEvalModes[] = {
+    "local", "raw", "raw_rerope", "quantized", "quantized_rerope", "selective", "reuse", "scd"};
+bool IsEvalMode(std::string_view name);
+
+// How a request asks for its prompt's state. What is absent is the bundle's own (or the consumer's, where the
+// bundle cannot be read from here).
+struct TransferSpec {
+  std::string mode = std::string(kLocalRow);
+  std::optional<std::int64_t> rank_k = std::nullopt;  // scd, reuse
+  std::optional<std::int64_t> rank_v = std::nullopt;
+  std::optional<std::int64_t> rank_h = std::nullopt;                     // scd
+  std::optional<std::vector<std::int64_t>> patch_layers = std::nullopt;  // scd
+  std::optional<LayerRange> recompute_layers = std::nullopt;             // selective
+  std::optional<Codec> codec = std::nullopt;
+  std::int64_t native_head = 0;  // positions that the consumer computes itself
+  std::int64_t native_tail = 0;
+
+  bool is_local() const { return mode == kLocalRow; }
+  // scd and reuse: what is sent are fitted codes.
+  bool sends_codes() const { return mode == "scd" || mode == "reuse"; }
+  bool is_quantized() const { return mode == "quantized" || mode == "quantized_rerope"; }
+
+  friend bool operator==(const TransferSpec&, const TransferSpec&) = default;
+};
+
+struct ModeRow {
+  std::string name;   // "SCD"
+  std::string group;  // rows of one group are compared with each other: "published", "equal"
+  TransferSpec spec;
+
+  friend bool operator==(const ModeRow&, const ModeRow&) = default;
+};
+
+// The paper's table: every way at the native ranges that it was published with, and all of them again at
+// equal ones.
+std::vector<ModeRow> DefaultRows();
+
+// Rows whose codes are fitted, once for each codec; others, and rows that name a codec, stay as they are. No
+// codec: the rows as they are.
+std::vector<ModeRow> RepeatForCodecs(const std::vector<ModeRow>& rows, const std::vector<Codec>& codecs);
+
+// Why the settings of a row contradict its mode; empty where they do not.
+std::string ContradictionIn(const TransferSpec& spec);
+
+// What the bundle is asked for.
+PlanRequest PlanRequestOf(const TransferSpec& spec);
+
+}  // namespace scd
+
+#endif  // SCD_EVAL_MODE_ROW_H_
