@@ -31,7 +31,7 @@ prefix=30
 usage_error() { echo "link: $* (see --help)" >&2; exit 2; }
 cannot() { echo "link: $*" >&2; exit 77; }
 
-rate= producer= consumer= logs= timeout=120
+rate='' producer='' consumer='' logs='' timeout=120
 ready=()
 while [ $# -gt 0 ]; do
   case "$1" in

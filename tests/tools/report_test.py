@@ -287,6 +287,10 @@ class ContentTest(unittest.TestCase):
                          ["–", "0", "7.49", "0.0263", "1,409", "0.0000400", "1.00e-09"])
         self.assertEqual([figures.link(v) for v in (None, 100, 10000)], ["loopback", "100 Mbit/s", "10 Gbit/s"])
 
+    def test_layers_in_words(self):
+        self.assertEqual(figures.ranges([7, 1, 3, 2]), "1 to 3, 7")
+        self.assertEqual(figures.ranges([4, 5, 9, 10, 11]), "4, 5, 9 to 11")
+
     def test_labels_keep_their_distance(self):
         for wanted in ([0, 1, 2], [5, 5, 5, 5], [100, 99, 0], [50], [], [-10, 120, 50, 51]):
             placed = labels.spread(wanted, 10, 0, 100)

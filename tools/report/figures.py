@@ -41,5 +41,16 @@ def layers(values):
     return "none" if not values else ", ".join(f"{v:g}" for v in values)
 
 
+def ranges(values):
+    """1, 2, 3, 7 -> 1 to 3, 7"""
+    runs = []
+    for value in sorted(set(values)):
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ", ".join(f"{a:g}" if a == b else f"{a:g}, {b:g}" if b == a + 1 else f"{a:g} to {b:g}" for a, b in runs)
+
+
 def text(value):
     return MISSING if value is None or value == "" else str(value)

@@ -1,4 +1,4 @@
-"""Drift by layer, with the estimated coefficients of the recursion, and where they do not hold."""
+"""Drift by layer, with the estimated coefficients of the recursion, and where its prediction is exceeded."""
 import figures
 import names
 from table import Column, Table
@@ -20,21 +20,31 @@ def tables(document):
         fields = [f for f in fields if curve.get(f[0])]
         if not fields or not layers:
             continue
+        judged = curve.get("violated") is not None
         violated = set(curve.get("violated") or [])
         longest = max(len(curve[f[0]]) for f in fields)
         lines = []
         for index in range(longest):
-            name = f"{layers[index]:g}" if index < len(layers) else "after the last"
+            layer = layers[index] if index < len(layers) else layers[-1] + 1
+            name = f"{layer:g}" if index < len(layers) else "after the last"
             cells = [figures.significant(curve[f][index] if index < len(curve[f]) else None) for f, _, _ in fields]
-            held = figures.MISSING if index >= len(layers) else "violated" if layers[index] in violated else "holds"
-            lines.append([name] + cells + [held])
-        columns = [Column("Layer", words=True)] + [Column(n, u) for _, n, u in fields] + [Column("Estimates", words=True)]
+            lines.append([name] + cells + (["exceeded" if layer in violated else "holds"] if judged else []))
+        columns = [Column("Layer", words=True)] + [Column(n, u) for _, n, u in fields] + \
+                  ([Column("Prediction", words=True)] if judged else [])
         made.append(Table(f"{label(curve)}: every layer", columns, lines, folded=True))
     return made
 
 
 def violations(document):
     """A sentence for each curve."""
-    return [f"{label(curve)}: the estimates are violated in "
-            f"{'no layer' if not curve.get('violated') else 'layers ' + figures.layers(curve['violated'])}."
-            for curve in (document.get("drift") or {}).get("curves") or [] if curve.get("violated") is not None]
+    drift = document.get("drift") or {}
+    last = (drift.get("layers") or [0])[-1]
+
+    def where(violated):
+        entering = [layer for layer in violated if layer <= last]
+        parts = ["entering layer " + figures.ranges(entering)] if entering else []
+        return " and ".join(parts + (["leaving the last"] if any(layer > last for layer in violated) else []))
+
+    return [f"{label(curve)}: the measured error exceeds the recursion's prediction " +
+            (where(curve["violated"]) if curve["violated"] else "nowhere") + "."
+            for curve in drift.get("curves") or [] if curve.get("violated") is not None]
