@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "common/server/command_line.h"
+
 namespace scd {
 namespace {
 
@@ -195,6 +197,7 @@ ParsedCommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
                "scd-client");
   app.footer(kExitCodes);
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("scd-client ") + kScdVersion, "Print the version and exit");
   const struct {
     const char* name;
     const char* help;

@@ -13,7 +13,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;  // something failed at run time
 inline constexpr int kExitUsage = 2;    // wrong command line or configuration
 
-inline constexpr char kScdVersion[] = "0.1.0";
+// Semantic version of the whole project: that of project() in CMakeLists.txt.
+extern const char kScdVersion[];
 
 struct ProgramInfo {
   std::string name;         // "scd-producer"
