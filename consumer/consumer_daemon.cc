@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   server->encoder.emplace(
       *model.tokenizer, model.chat_template_source,
       limits.max_prompt_tokens > 0 ? std::min(limits.max_prompt_tokens, max_prompt) : max_prompt);
-  server->metrics.emplace(context.metrics);
+  server->metrics.emplace(context.metrics, model.config.raw_kv_bytes_per_token());
   server->score_logits.emplace(limits.max_score_logits_mib << 20);
   server->score_thread.emplace();
 

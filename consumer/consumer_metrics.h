@@ -3,8 +3,11 @@
 #define SCD_CONSUMER_CONSUMER_METRICS_H_
 
 #include <cstdint>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "common/server/metrics.h"
+#include "consumer/engine.h"
 #include "consumer/transfer_client.h"
 #include "consumer/transfer_reason.h"
 
@@ -13,16 +16,21 @@ namespace scd {
 class ConsumerMetrics {
  public:
   // `registry` outlives this.
-  explicit ConsumerMetrics(MetricsRegistry& registry) : transfer_(registry), generation_(registry) {}
+  ConsumerMetrics(MetricsRegistry& registry, std::int64_t raw_kv_bytes_per_token);
 
   void TransferEnded(const TransferResult& result);
   // A prompt was served natively that was to be transferred.
   void FellBack(TransferReason reason);
   void PromptServed(std::int64_t transferred, std::int64_t computed, std::int64_t cached);
-  void FirstToken(double ms);
+  // `method`: the RPC's name.
+  void RequestEnded(std::string_view method, absl::StatusCode code);
+  // Of a request whose first token came `ms` after it.
+  void FirstToken(double ms, const TransferStats& transfer, const EngineTimings& engine);
   void OutputTokens(double ms_per_token);
 
  private:
+  const std::int64_t raw_kv_bytes_per_token_;
+  RequestMetrics requests_;
   TransferMetrics transfer_;
   GenerationMetrics generation_;
 };

@@ -41,6 +41,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     self_ = shared_from_this();
     if (absl::Status status = Submit(request); !status.ok()) {
       LogFailure(serving_.log, "Generate", request_id_, status);
+      serving_.metrics.RequestEnded("Generate", status.code());
       Finish(ToGrpcStatus(status));
     }
   }
@@ -87,7 +88,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
   void OnDone(const absl::Status& status, FinishReason reason, const ServingRecord& record) override {
     if (record.engine.first_token_ms > 0) {
-      serving_.metrics.FirstToken(absl::ToDoubleMilliseconds(before_submit_) + record.engine.first_token_ms);
+      serving_.metrics.FirstToken(absl::ToDoubleMilliseconds(before_submit_) + record.engine.first_token_ms,
+                                  record.transfer, record.engine);
     }
     v1::GenerateResponse response;
     if (status.ok()) FillDone(reason, record, *response.mutable_done());
@@ -170,6 +172,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void FinishIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!final_status_.has_value() || finished_ || cancelling_ || writing_ || !unsent_.empty()) return;
     finished_ = true;
+    serving_.metrics.RequestEnded("Generate", final_status_->code());
     Finish(ToGrpcStatus(*final_status_));
   }
 

@@ -167,6 +167,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
 
   void End(const absl::Status& status) {
     if (!status.ok()) LogFailure(serving_.log, "Score", request_id_, status);
+    serving_.metrics.RequestEnded("Score", status.code());
     Finish(ToGrpcStatus(status));
   }
 

@@ -200,6 +200,7 @@ void PrefillCall::Abandon(const absl::Status& status) {
 void PrefillCall::Report() {
   const absl::Duration total = absl::Now() - started_;
   const std::int64_t stored_tokens = header_.num_stored_tokens();
+  environment_.ended_calls.CountEnded("Prefill", StatusCodeLabel(status_.code()));
   if (status_.ok()) {
     environment_.metrics.ObserveTransfer(absl::ToDoubleSeconds(total));
     environment_.metrics.AddPromptTokens(TransferMetrics::TokenSource::kCached, stored_tokens);

@@ -35,6 +35,7 @@ struct PrefillCallEnvironment {
   PrefillEngine& engine;
   Log& log;
   TransferMetrics& metrics;
+  RequestMetrics& ended_calls;
   StallWatch& stall_watch;
   std::int64_t queue_frames = 64;
   absl::Duration stall_timeout = absl::Seconds(30);

@@ -18,6 +18,7 @@ PrefillService::PrefillService(const PrefillServiceParts& parts)
       environment_{.engine = parts.engine,
                    .log = parts.log,
                    .metrics = parts.metrics,
+                   .ended_calls = parts.ended_calls,
                    .stall_watch = stall_watch_,
                    .queue_frames = parts.queue_frames,
                    .stall_timeout = parts.stall_timeout} {}

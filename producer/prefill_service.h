@@ -35,6 +35,7 @@ struct PrefillServiceParts {
   std::int64_t vocab_size = 0;
   Log& log;
   TransferMetrics& metrics;
+  RequestMetrics& ended_calls;
   RequestTracker& requests;
 };
 

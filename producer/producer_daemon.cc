@@ -46,9 +46,10 @@ v1::ProducerInfo MakeInfo(const Model& model, const BundleSet& bundles, const Ba
 
 // In the order in which each is made; they die the other way round.
 struct ProducerDaemon::Parts {
-  explicit Parts(MetricsRegistry& registry) : metrics(registry) {}
+  explicit Parts(MetricsRegistry& registry) : metrics(registry), ended_calls(registry, {"Prefill"}) {}
 
   TransferMetrics metrics;
+  RequestMetrics ended_calls;
   std::unique_ptr<Transformer> transformer;
   std::unique_ptr<CodeStore> store;
   std::unique_ptr<PrefillEngine> engine;
@@ -135,6 +136,7 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
                           .vocab_size = model_->config.vocab_size,
                           .log = context.log,
                           .metrics = parts->metrics,
+                          .ended_calls = parts->ended_calls,
                           .requests = context.requests});
   parts_ = std::move(parts);
   return std::vector<NamedService>{{"scd.v1.Producer", parts_->service.get()}};

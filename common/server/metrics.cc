@@ -128,6 +128,15 @@ void InfoMetrics::AddBundle(const std::string& path, const std::string& digest) 
                     {{"path", path}, {"digest", digest}});
 }
 
+namespace {
+
+prometheus::Counter& Series(MetricsRegistry::Impl& registry, std::string_view method, std::string_view code) {
+  return registry.Counters("scd_requests_total", "Calls that have ended, by method and status.")
+      .Add({{"method", std::string(method)}, {"code", std::string(code)}});
+}
+
+}  // namespace
+
 struct TransferMetrics::Families {
   explicit Families(MetricsRegistry::Impl& registry)
       : bytes(registry.Counters("scd_transfer_bytes_total", "Payload bytes of code frames.")),
@@ -173,11 +182,24 @@ void TransferMetrics::CountFailure(std::string_view reason) {
   families_->failed.Add({{"reason", std::string(reason)}}).Increment();
 }
 
+void TransferMetrics::DeclareFailure(std::string_view reason) {
+  families_->failed.Add({{"reason", std::string(reason)}});
+}
+
 void TransferMetrics::AddPromptTokens(TokenSource source, std::int64_t count) {
   prometheus::Counter& counter = source == TokenSource::kTransferred ? families_->transferred
                                  : source == TokenSource::kComputed  ? families_->computed
                                                                      : families_->cached;
   counter.Increment(static_cast<double>(count));
+}
+
+RequestMetrics::RequestMetrics(MetricsRegistry& registry, std::initializer_list<std::string_view> methods)
+    : registry_(registry.impl()) {
+  for (const std::string_view method : methods) Series(registry_, method, "ok");
+}
+
+void RequestMetrics::CountEnded(std::string_view method, std::string_view code) {
+  Series(registry_, method, code).Increment();
 }
 
 struct GenerationMetrics::Families {
@@ -188,11 +210,18 @@ struct GenerationMetrics::Families {
                                         "Mean time of a request's tokens after the first.",
                                         TokenSecondsBuckets())),
         fallbacks(
-            registry.Counters("scd_fallbacks_total", "Requests served natively instead of through codes.")) {}
+            registry.Counters("scd_fallbacks_total", "Requests served natively instead of through codes.")),
+        stages(
+            registry.Counters("scd_ttft_stage_seconds_total",
+                              "Time that requests with a first token spent in each stage; stages overlap.")),
+        raw_kv(registry.Counters("scd_raw_kv_bytes_total", "What the KV of transferred tokens takes in bf16.")
+                   .Add({})) {}
 
   prometheus::Histogram& first_token;
   prometheus::Histogram& output_token;
   CounterFamily& fallbacks;
+  CounterFamily& stages;
+  prometheus::Counter& raw_kv;
 };
 
 GenerationMetrics::GenerationMetrics(MetricsRegistry& registry)
@@ -203,12 +232,24 @@ void GenerationMetrics::ObserveTimeToFirstToken(double seconds) {
   families_->first_token.Observe(seconds);
 }
 
+void GenerationMetrics::AddStageSeconds(std::string_view stage, double seconds) {
+  families_->stages.Add({{"stage", std::string(stage)}}).Increment(seconds);
+}
+
 void GenerationMetrics::ObserveTimePerOutputToken(double seconds) {
   families_->output_token.Observe(seconds);
 }
 
 void GenerationMetrics::CountFallback(std::string_view reason) {
   families_->fallbacks.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+void GenerationMetrics::DeclareFallback(std::string_view reason) {
+  families_->fallbacks.Add({{"reason", std::string(reason)}});
+}
+
+void GenerationMetrics::AddRawKvBytes(std::int64_t bytes) {
+  families_->raw_kv.Increment(static_cast<double>(bytes));
 }
 
 }  // namespace scd

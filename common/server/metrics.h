@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -71,6 +72,8 @@ class TransferMetrics {
   void ObserveTransfer(double seconds);
   // `reason`: one of a few fixed words (StatusCodeLabel and the like), never text from outside.
   void CountFailure(std::string_view reason);
+  // Makes the series of a reason with 0, so that a first failure is seen as an increase.
+  void DeclareFailure(std::string_view reason);
   void AddPromptTokens(TokenSource source, std::int64_t count);
 
  private:
@@ -78,17 +81,37 @@ class TransferMetrics {
   const std::unique_ptr<Families> families_;
 };
 
-// Serving of generation, on the consumer: scd_time_to_first_token_seconds, scd_time_per_output_token_seconds,
-// scd_fallbacks_total{reason}.
+// Calls that have ended, on either side: scd_requests_total{method,code}.
+class RequestMetrics {
+ public:
+  // Makes the series {method, code="ok"} of each method.
+  RequestMetrics(MetricsRegistry& registry, std::initializer_list<std::string_view> methods);
+
+  // code: StatusCodeLabel.
+  void CountEnded(std::string_view method, std::string_view code);
+
+ private:
+  MetricsRegistry::Impl& registry_;
+};
+
+// Serving of generation, on the consumer: scd_time_to_first_token_seconds,
+// scd_ttft_stage_seconds_total{stage}, scd_time_per_output_token_seconds, scd_fallbacks_total{reason},
+// scd_raw_kv_bytes_total.
 class GenerationMetrics {
  public:
   explicit GenerationMetrics(MetricsRegistry& registry);
   ~GenerationMetrics();
 
   void ObserveTimeToFirstToken(double seconds);
+  // Time that requests with a first token spent in a stage; stages overlap. `stage`: one of a few fixed
+  // words.
+  void AddStageSeconds(std::string_view stage, double seconds);
   void ObserveTimePerOutputToken(double seconds);
   // `reason`: one of a few fixed words.
   void CountFallback(std::string_view reason);
+  void DeclareFallback(std::string_view reason);
+  // What the KV of transferred tokens takes in bf16.
+  void AddRawKvBytes(std::int64_t bytes);
 
  private:
   struct Families;

@@ -314,6 +314,17 @@ TEST_F(GenerateServiceTest, MetricsCountWhatWasServed) {
   EXPECT_EQ(consumer.Metric("scd_transfer_seconds_count"), 1);
   EXPECT_EQ(consumer.Metric("scd_time_to_first_token_seconds_count"), 2);
   EXPECT_EQ(consumer.Metric("scd_time_per_output_token_seconds_count"), 2);
+  EXPECT_EQ(consumer.Metric("scd_requests_total{code=\"ok\",method=\"Generate\"}"), 2);
+  EXPECT_EQ(consumer.Metric("scd_requests_total{code=\"ok\",method=\"Score\"}"), 0);
+  EXPECT_EQ(consumer.Metric("scd_fallbacks_total{reason=\"producer_unavailable\"}"), 0)
+      << "there from the start";
+  EXPECT_EQ(consumer.Metric("scd_raw_kv_bytes_total"), kTransferred * 4 * 2 * 16 * 2);
+  const double native = consumer.Metric("scd_ttft_stage_seconds_total{stage=\"native\"}");
+  EXPECT_GT(native, 0);
+  EXPECT_GT(consumer.Metric("scd_ttft_stage_seconds_total{stage=\"producer_prefill\"}"), 0);
+  EXPECT_LE(native, consumer.Metric("scd_time_to_first_token_seconds_sum"));
+  EXPECT_FALSE(rig_.Generate(ConsumerRig::Request(prompt, "teleport", v1::POLICY_REQUIRE)).status.ok());
+  EXPECT_EQ(consumer.Metric("scd_requests_total{code=\"invalid_argument\",method=\"Generate\"}"), 1);
   EXPECT_EQ(consumer.Metric("scd_kv_pages_total"), 64);
   EXPECT_EQ(consumer.Metric("scd_kv_pages_used"), 0);
   EXPECT_NE(consumer.Metrics().find("scd_model_info"), std::string::npos);

@@ -54,6 +54,7 @@ class ServiceRig {
                             .vocab_size = tiny.model().config.vocab_size,
                             .log = log_,
                             .metrics = metrics_,
+                            .ended_calls = ended_calls_,
                             .requests = requests_});
     const std::vector<NamedService> services = {{"scd.v1.Producer", service_.get()}};
     GrpcServerOptions server_options;
@@ -85,6 +86,7 @@ class ServiceRig {
   KeptLog log_;
   MetricsRegistry registry_;
   TransferMetrics metrics_{registry_};
+  RequestMetrics ended_calls_{registry_, {"Prefill"}};
   RequestTracker requests_;
   std::unique_ptr<PrefillEngine> engine_;
   std::unique_ptr<PrefillService> service_;

@@ -68,7 +68,19 @@ TEST(MetricsTest, GenerationHistogramsReachTenMinutes) {
   generation.ObserveTimeToFirstToken(0.02);
   generation.ObserveTimePerOutputToken(599);
   generation.CountFallback("short_prompt");
+  generation.DeclareFallback("deadline");
+  generation.AddStageSeconds("rebuild", 0.25);
+  generation.AddStageSeconds("rebuild", 0.5);
+  generation.AddRawKvBytes(46080);
+  RequestMetrics requests(registry, {"Score"});
+  requests.CountEnded("Generate", "ok");
   const std::string text = registry.Serialize();
+  for (const char* line :
+       {"scd_fallbacks_total{reason=\"deadline\"} 0", "scd_ttft_stage_seconds_total{stage=\"rebuild\"} 0.75",
+        "scd_raw_kv_bytes_total 46080", "scd_requests_total{code=\"ok\",method=\"Score\"} 0",
+        "scd_requests_total{code=\"ok\",method=\"Generate\"} 1"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
   EXPECT_THAT(text, HasSubstr("scd_time_to_first_token_seconds_bucket{le=\"0.01\"} 0"));
   EXPECT_THAT(text, HasSubstr("scd_time_to_first_token_seconds_bucket{le=\"0.025\"} 1"));
   EXPECT_THAT(text, HasSubstr("scd_time_per_output_token_seconds_bucket{le=\"60\"} 0"));
