@@ -2,12 +2,14 @@
 # Installs what SCD needs to build, test and run, on Debian 12 or Ubuntu 24.04, through apt-get. Packages that are there
 # already are left alone; with all of them there nothing is asked of the network.
 #
-# Usage: tools/install_dependencies.sh [--print]     --print: only list the packages
+# Usage: tools/install_dependencies.sh [--only-build] [--print]
+#   --only-build   without what only tests, benchmarks and the evaluation's report need
+#   --print        only list the packages
 set -euo pipefail
 
 packages=(
   # tools
-  build-essential ca-certificates cmake ninja-build ccache mold pkg-config git python3 python3-pip
+  build-essential ca-certificates cmake ninja-build ccache mold pkg-config python3
   # serving: gRPC, Protocol Buffers, Abseil, logs, YAML, command lines, metrics
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev
   libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev
@@ -15,18 +17,30 @@ packages=(
   libdnnl-dev ocl-icd-opencl-dev opencl-clhpp-headers libeigen3-dev libhwy-dev
   # models: JSON, digests, tokenizers
   nlohmann-json3-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
+)
+other_packages=(
+  git python3-pip
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
   # the evaluation: its report, and links of a given rate for its tests
   python3-matplotlib python3-jinja2 iproute2
 )
 
-case "${1:-}" in
-  "") ;;
-  --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
-  -h|--help) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-  *) echo "install_dependencies: unknown argument '$1' (see --help)" >&2; exit 2 ;;
-esac
+only_build=no
+print=no
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --only-build) only_build=yes; shift ;;
+    --print) print=yes; shift ;;
+    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) echo "install_dependencies: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+  esac
+done
+[ "$only_build" = yes ] || packages+=("${other_packages[@]}")
+if [ "$print" = yes ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
 
 command -v apt-get > /dev/null || {
   echo "install_dependencies: this script knows Debian and Ubuntu only; install the packages that --print lists" >&2

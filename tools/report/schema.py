@@ -103,7 +103,7 @@ def _check_latency(row, where):
     _expect(isinstance(measured, bool), f"{where}.measured", "true or false", measured)
     link = _number(row, where, "link_mbit_s")
     _expect(link is None or link > 0, f"{where}.link_mbit_s", "a number over 0, or null for loopback", link)
-    for field in ("ttft_ms_cold", "ttft_ms_codes_ready", "ttft_ms_native", "bytes"):
+    for field in ("ttft_ms_cold", "ttft_ms_codes_ready", "ttft_ms_native", "bytes", "wire_ms"):
         _number(row, where, field)
     stages = _object(row, where, "stages_ms")
     for name in stages:
