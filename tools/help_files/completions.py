@@ -13,20 +13,13 @@ def flags_of(help_):
 
 def bash_values(help_):
     """Lines of a case statement: how the value of each option is completed."""
-    lines = []
-    actions = {"file": "compgen -f", "folder": "compgen -d"}
+    actions = {"file": "_scd_paths -f; return", "folder": "_scd_paths -d; return", "other": "return"}
+    patterns = {}  # action -> what it is for
     for option in help_.options():
-        if not option.takes:
-            continue
-        pattern = "|".join(f"{help_.command}:{flag}" for flag in option.flags)
-        if option.takes == "choice":
-            action = f"_scd_words '{' '.join(option.choices)}'"
-        elif option.takes in actions:
-            action = f"_scd_paths {actions[option.takes].split()[1]}"
-        else:
-            action = ":"
-        lines.append(f"    {pattern}) {action}; return ;;")
-    return lines
+        if option.takes:
+            action = actions.get(option.takes) or f"_scd_words '{' '.join(option.choices)}'; return"
+            patterns.setdefault(action, []).extend(f"{help_.command}:{flag}" for flag in option.flags)
+    return [f"    {'|'.join(flags)}) {action} ;;" for action, flags in patterns.items()]
 
 
 def bash(help_):

@@ -1,6 +1,8 @@
 """A manual page (man macros) of a program's help."""
 import re
 
+from help_text import Group
+
 
 def escape(text):
     """Text as roff shows it: dashes that can be copied, no accidental requests."""
@@ -45,7 +47,7 @@ def option_paragraph(option):
     tag = names + value if names else f"\\fI{escape(option.value or option.name)}\\fR"
     words = [sentence(option.text)]
     if option.choices:
-        words.append(f"One of {', '.join(option.choices)}.")
+        words.append(f"One of: {', '.join(option.choices)}.")
     words += note_sentences(option.note)
     if option.default:
         words.append(f"Default: {option.default}.")
@@ -60,6 +62,18 @@ def group_lines(group):
         lines += [".PP", f"\\fI{escape(group.name)}.\\fR" + (" " + escape(" ".join(notes)) if notes else "")]
     for option in group.options:
         lines += option_paragraph(option)
+    return lines
+
+
+def footer_lines(footer):
+    """The footer as sections: what it says of exit codes, and what stands before that."""
+    start = next((i for i, line in enumerate(footer) if line.startswith("Exit codes:")), len(footer))
+    lines = []
+    if start > 0:
+        lines += [".SH NOTES"] + [escape(line) for line in footer[:start]]
+    if start < len(footer):
+        first = footer[start].removeprefix("Exit codes:").strip()
+        lines += [".SH EXIT STATUS"] + [escape(line) for line in [first] + footer[start + 1:]]
     return lines
 
 
@@ -94,11 +108,7 @@ def manual_page(help_, version, date, sections):
     for command in commands:
         lines += [f".SH OPTIONS OF {escape(command.command.upper())}", escape(sentence(command.description))]
         for group in command.groups:
-            lines += group_lines(group)
-    if help_.footer:
-        lines += [".SH NOTES"]
-        for line in help_.footer:
-            lines += ([".PP"] if line.startswith("Exit codes:") else []) + [escape(line)]
-    lines += [sections.strip()]
+            lines += group_lines(Group(group.name, group.notes, [o for o in group.options if "--help" not in o.flags]))
+    lines += footer_lines(help_.footer) + [sections.strip()]
     text = "\n".join(line for line in lines if line) + "\n"
     return text.replace("\n.br\n.SH", "\n.SH")
