@@ -43,6 +43,8 @@ enum class OnError {
 struct ReadOptions {
   OnError on_error = OnError::kStop;
   std::int64_t limit = 0;  // items; 0: all
+  // What the items may hold together: a file may repeat a long context for every question of it.
+  std::size_t max_bytes = std::size_t{1} << 30;
 };
 
 struct MalformedRecord {

@@ -14,9 +14,6 @@
 
 namespace scd {
 
-// A file may repeat a long context for every question of it; more than this is refused.
-inline constexpr std::size_t kMaxDatasetBytes = std::size_t{1} << 30;
-
 template <typename Item>
 class RecordCollector {
  public:
@@ -31,9 +28,9 @@ class RecordCollector {
   // `bytes`: what the item holds.
   absl::Status Add(Item item, std::size_t bytes) {
     bytes += sizeof(Item);
-    if (bytes > kMaxDatasetBytes - bytes_) {
+    if (bytes > options_.max_bytes - bytes_) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("its records take more than ", kMaxDatasetBytes >> 20, " MiB; set a limit"));
+          absl::StrCat("its records take more than ", options_.max_bytes, " bytes; set a limit"));
     }
     bytes_ += bytes;
     ++num_records_;
