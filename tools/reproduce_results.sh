@@ -72,7 +72,9 @@ if [ "$quick" = yes ]; then
           --set ablate.ready_questions=1 --set ablate.max_patch_layers=2)
   drift=(--set drift.prefixes=2 --set drift.decode_positions=8)
 fi
-common+=(--windows "$windows" --questions "$questions")
+common+=(--questions "$questions")
+# Drift estimates on one half of its prefixes and measures on the other.
+drift+=(--windows "$((windows == 1 ? 2 : windows))")
 
 # Whether OUT/NAME.json is of a whole run: one that was interrupted writes what it has, and says so.
 is_whole() { [ -f "$out/$1.json" ] && ! grep -qE '^  "(interrupted|error)":' "$out/$1.json"; }
@@ -105,8 +107,8 @@ fi
 # scd-eval starts the daemons with this bundle.
 pair=(--bundle "$bundle" --producer-set math=f32 --consumer-set math=f32)
 
-once table "$bin/scd-eval" table "${common[@]}" "${pair[@]}"
-once latency-loopback "$bin/scd-eval" latency "${common[@]}" "${pair[@]}" "${latency[@]}"
+once table "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${pair[@]}"
+once latency-loopback "$bin/scd-eval" latency "${common[@]}" --windows "$windows" "${pair[@]}" "${latency[@]}"
 
 # The same over real links: the daemons in namespaces of their own, scd-eval beside the consumer.
 producer="$bin/scd-producer --config configs/producer.yaml --set 'bundles=[$bundle]'"
@@ -117,7 +119,7 @@ for link in 100mbit:100 1gbit:1000 10gbit:10000; do
   rate=${link%%:*} mbit=${link##*:} status=0
   measure=(tools/link.sh --rate "$rate" --producer "$producer" --consumer "$consumer"
     --ready "$bin/scd-client health --address {producer_ip}:7070" --ready "$bin/scd-client health --address 127.0.0.1:7071"
-    -- "$bin/scd-eval" latency "${common[@]}" "${latency[@]}" --consumer 127.0.0.1:7071 --link-mbit "$mbit")
+    -- "$bin/scd-eval" latency "${common[@]}" --windows "$windows" "${latency[@]}" --consumer 127.0.0.1:7071 --link-mbit "$mbit")
   once "latency-$rate" "${measure[@]}" || status=$?
   if [ "$status" -eq 77 ]; then
     echo "no measurement over links here: the report has computed times instead"
@@ -139,7 +141,7 @@ if [ "$sizes" = yes ]; then
            --set "ablate.calibration_prefixes=$sizes_list")
   mkdir -p "$out/calibrations"
 fi
-once ablate "$bin/scd-eval" ablate "${common[@]}" "${pair[@]}" --set "$run_ablations" "${ablate[@]}"
+once ablate "$bin/scd-eval" ablate "${common[@]}" --windows "$windows" "${pair[@]}" --set "$run_ablations" "${ablate[@]}"
 once drift "$bin/scd-eval" drift "${common[@]}" "${pair[@]}" "${drift[@]}"
 
 say "report"
