@@ -17,6 +17,8 @@ def write(title, warning, summary, sections):
             out += [escape(paragraph), ""]
         for table in tables:
             out += _table(table)
+        for note in section.notes:
+            out += [escape(note), ""]
         if section.code:
             out += _code(section.code)
     return "\n".join(out).rstrip("\n") + "\n"

@@ -73,7 +73,7 @@ def _grid(name, index, rows):
 
 
 def _draw_grid(size, rows, ks, vs, metrics):
-    figure, axes = canvas.panels(size, len(metrics), 90 + 44 * len(ks))
+    figure, axes = canvas.panels(size, len(metrics), max(240, 90 + 44 * len(ks)))
     colours = colormaps["cividis_r"]
     for ax, metric in zip(axes, metrics):
         values = {(r["rank_k"], r["rank_v"]): r[metric] for r in rows}

@@ -21,6 +21,7 @@ class Section:
     title: str
     text: list = field(default_factory=list)   # paragraphs
     parts: list = field(default_factory=list)  # Plot and Table, in order
+    notes: list = field(default_factory=list)  # paragraphs after the parts, in small type
     code: list = field(default_factory=list)   # lines
 
 
@@ -122,7 +123,7 @@ def _drift(document):
     if counts:
         section.text.append("Measured over " + " and ".join(counts) + ".")
     if drift.get("note"):
-        section.text.append(drift["note"])
+        section.notes.append(drift["note"])
     section.text += table_drift.violations(document)
     return section
 
