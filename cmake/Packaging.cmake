@@ -12,7 +12,6 @@ set(CPACK_PACKAGE_NAME scd)
 set(CPACK_PACKAGE_VENDOR SCD)
 set(CPACK_PACKAGE_CONTACT "SCD maintainers <maintainers@scd.invalid>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CHECKSUM "")
 set(CPACK_STRIP_FILES ON)
 # Absolute places (/etc) need DESTDIR; the prefix is that of the installed system.
 set(CPACK_SET_DESTDIR ON)
