@@ -24,6 +24,8 @@ other_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
   # the evaluation: its report, and links of a given rate for its tests
   python3-matplotlib python3-jinja2 iproute2
+  # Debian packages (CPack asks file what is a binary), and the check of manual pages
+  file mandoc
 )
 
 only_build=no
