@@ -20,7 +20,7 @@ constexpr const char* kLatencyKey[] = {"mode", "row", "prefix_tokens", "link_mbi
 constexpr const char* kAblationKey[] = {"name"};
 
 absl::Status CheckDocument(const Json& document, const std::string& name) {
-  if (!document.is_object() || document.value("schema", "") != kResultsSchema) {
+  if (!document.is_object() || document.value("schema", Json(nullptr)) != Json(kResultsSchema)) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": is no results document (schema ", kResultsSchema, ")"));
   }
@@ -67,7 +67,7 @@ void MergeRows(Json* into, const Json& rows, const char* const (&keys)[N]) {
 
 void MergeLists(Json* into, const Json& from, const char* key) {
   if (!from.contains(key) || !from[key].is_array()) return;
-  if (!into->contains(key)) (*into)[key] = Json::array();
+  if (!into->contains(key) || !(*into)[key].is_array()) (*into)[key] = Json::array();
   for (const Json& item : from[key]) {
     bool known = false;
     for (const Json& present : (*into)[key]) known = known || present == item;
