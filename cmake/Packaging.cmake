@@ -10,6 +10,7 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME scd)
 set(CPACK_PACKAGE_VENDOR SCD)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
 set(CPACK_PACKAGE_CONTACT "SCD maintainers <maintainers@scd.invalid>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_STRIP_FILES ON)
@@ -39,11 +40,11 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
 set(CPACK_DEBIAN_DAEMONS_PACKAGE_NAME scd)
-set(CPACK_COMPONENT_GROUP_DAEMONS_DESCRIPTION "Cross-model KV transfer for LLM serving
- A producer prefills prompts with a base model and streams semantic codes of its
- KV cache; a consumer rebuilds a fine-tune's own KV cache from them, skips its
- prefill and decodes. This package holds both daemons with their systemd units,
- the program that fits the translators of a pair, and a client.")
+set(CPACK_DEBIAN_DAEMONS_DESCRIPTION "Cross-model KV transfer for LLM serving
+A producer prefills prompts with a base model and streams semantic codes of its
+KV cache, a consumer rebuilds a fine-tune's own KV cache from them, skips its
+prefill and decodes. This package holds both daemons with their systemd units,
+the program that fits the translators of a pair, and a client.")
 set(CPACK_DEBIAN_DAEMONS_PACKAGE_DEPENDS "adduser, init-system-helpers (>= 1.54~)")
 set(CPACK_DEBIAN_DAEMONS_PACKAGE_RECOMMENDS "ca-certificates, python3-pip")
 file(WRITE ${PROJECT_BINARY_DIR}/packaging/daemons/conffiles
@@ -52,10 +53,10 @@ set(CPACK_DEBIAN_DAEMONS_PACKAGE_CONTROL_EXTRA
   "${PROJECT_BINARY_DIR}/packaging/daemons/conffiles;${scd_debian}/postinst;${scd_debian}/prerm;${scd_debian}/postrm")
 
 set(CPACK_DEBIAN_EVAL_PACKAGE_NAME scd-eval)
-set(CPACK_COMPONENT_GROUP_EVAL_DESCRIPTION "Measures ways of handing over an LLM's prompt state
- scd-eval measures quality and latency of cross-model KV transfer against every
- other way of moving a prompt's state, over the daemons of the package scd, and
- draws a report.")
+set(CPACK_DEBIAN_EVAL_DESCRIPTION "Measures ways of handing over an LLM's prompt state
+scd-eval measures quality and latency of cross-model KV transfer against every
+other way of moving a prompt's state, over the daemons of the package scd, and
+draws a report.")
 set(CPACK_DEBIAN_EVAL_PACKAGE_DEPENDS "scd (= ${PROJECT_VERSION}-1), python3, python3-matplotlib, python3-jinja2")
 file(WRITE ${PROJECT_BINARY_DIR}/packaging/eval/conffiles "/etc/scd/eval.yaml\n")
 set(CPACK_DEBIAN_EVAL_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/packaging/eval/conffiles")

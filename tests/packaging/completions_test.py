@@ -12,7 +12,7 @@ import time
 import unittest
 
 HELP = ""
-PROGRAMS = ("scd-producer", "scd-consumer", "scd-calibrate", "scd-client", "scd-health")
+PROGRAMS = ("scd-producer", "scd-consumer", "scd-calibrate", "scd-client", "scd-health", "scd-eval")
 
 # Calls the function that `complete` named, as readline does, with the words of argv; the last one is completed.
 BASH = """
@@ -61,6 +61,13 @@ class BashTest(unittest.TestCase):
                     pass
             self.assertEqual(sorted(bash("scd-producer", "--config", "a", folder=folder)), ["a b.yaml", "a.txt"])
             self.assertEqual(bash("scd-client", "compare", "--prompts-file", "z", folder=folder), ["z"])
+
+    def test_positional_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "results.json"), "w", encoding="utf-8"):
+                pass
+            self.assertEqual(bash("scd-eval", "report", "--report", "out", "resu", folder=folder), ["results.json"])
+            self.assertEqual(bash("scd-eval", "table", "resu", folder=folder), [])
 
     def test_every_program_completes(self):
         for program in PROGRAMS:

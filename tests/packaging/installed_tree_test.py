@@ -15,7 +15,8 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "../.."))
 CMAKE = BUILD = VERSION = ""
-PROGRAMS = ("scd-producer", "scd-consumer", "scd-calibrate", "scd-client", "scd-health")
+RUNTIME = ("scd-producer", "scd-consumer", "scd-calibrate", "scd-client", "scd-health")
+PROGRAMS = RUNTIME + ("scd-eval",)
 DAEMONS = ("scd-producer", "scd-consumer")
 DATA = os.path.join(ROOT, "tests/data")
 
@@ -37,7 +38,7 @@ class InstalledTree(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.prefix = os.path.join(cls.folder.name, "prefix")
-        for component in ("runtime", "system"):
+        for component in ("runtime", "system", "eval"):
             run(CMAKE, "--install", BUILD, "--prefix", cls.prefix, "--component", component)
 
     @classmethod
@@ -74,7 +75,7 @@ class InstalledTree(unittest.TestCase):
             run(CMAKE, "--install", BUILD, "--prefix", prefix, "--component", "runtime")
             files = sorted(os.path.relpath(os.path.join(base, name), prefix)
                            for base, _, names in os.walk(prefix) for name in names)
-        self.assertEqual(files, sorted([f"bin/{program}" for program in PROGRAMS] + ["lib/scd/libscd_sentencepiece.so"]))
+        self.assertEqual(files, sorted([f"bin/{program}" for program in RUNTIME] + ["lib/scd/libscd_sentencepiece.so"]))
 
     def test_run_path(self):
         for program in PROGRAMS:
@@ -98,10 +99,10 @@ class InstalledTree(unittest.TestCase):
     # Configurations
 
     def test_configurations_name_paths_of_the_prefix(self):
-        for name in ("producer", "consumer", "calibrate", "quickstart_calibrate"):
+        for name in ("producer", "consumer", "calibrate", "quickstart_calibrate", "eval"):
             text = read(self.path("etc/scd", f"{name}.yaml"))
             for line in text.splitlines():
-                self.assertNotRegex(line.split("#")[0], r"[ :](models|run|configs)/", f"{name}.yaml")
+                self.assertNotRegex(line.split("#")[0], r"[ :](models|run|configs|tools|\.\.)/", f"{name}.yaml")
         consumer = read(self.path("etc/scd/consumer.yaml"))
         self.assertIn(f"path: {self.prefix}/var/lib/scd/models/SmolLM2-135M-Instruct.Q4_1.gguf\n", consumer)
         self.assertIn(f"bundle: {self.prefix}/var/lib/scd/bundles/smollm2-135m-expert\n", consumer)
@@ -109,6 +110,10 @@ class InstalledTree(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.join(adapter, "adapter_model.safetensors")), adapter)
         seeds = re.search(r"^ *seeds: (\S+)$", read(self.path("etc/scd/calibrate.yaml")), re.M)[1]
         self.assertTrue(os.path.exists(seeds), seeds)
+        named = re.findall(r"^  (?:\w+_config|renderer): (\S+)$", read(self.path("etc/scd/eval.yaml")), re.M)
+        self.assertEqual(len(named), 4)
+        for path in named:
+            self.assertTrue(path.startswith(self.prefix) and os.path.exists(path), path)
 
     def test_what_is_missing_is_named_by_its_installed_path(self):
         for daemon in DAEMONS:
