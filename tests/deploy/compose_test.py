@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from deploy_paths import DEPLOY, ROOT, program, read, tool, tool_environment
@@ -140,6 +141,23 @@ class ComposeTest(unittest.TestCase):
             done = subprocess.run([program(f"scd-{name}"), "--config", path, "--check"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(missing, done.stderr)
+    def test_files_of_a_pair_of_ones_own_are_valid(self):
+        """Those that docs/own_pair.md shows, likewise."""
+        document = read(ROOT, "docs/own_pair.md")
+        for name in ("producer", "consumer", "calibrate"):
+            text = re.search(rf"`deploy/config/{name}\.yaml`[^\n]*(?:\n[^`]*)?:\n\n```yaml\n(.*?)```", document, re.S)[1]
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, f"{name}.yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = subprocess.run([program(f"scd-{name}"), "--config", path, "--check"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("/local/", done.stderr)
+        settings = re.search(r"`deploy/\.env`.*?```sh\n(.*?)```", document, re.S)[1]
+        for line in settings.splitlines():
+            self.assertIn("\n" + line.partition("=")[0] + "=", read(DEPLOY, ".env"))
+
+    def test_configurations_find_each_other(self):
         self.assertIn("listen: 0.0.0.0:7070", read(DEPLOY, "config/producer.yaml"))
         self.assertIn("address: producer:7070", read(DEPLOY, "config/consumer.yaml"))
 

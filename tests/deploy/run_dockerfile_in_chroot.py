@@ -84,8 +84,8 @@ def copy(step, source_root, root):
             run(["cp", "-a", "--no-preserve=ownership", path, end])
 
 
-def execute(step, root, ccache):
-    """RUN, in namespaces of its own, with the network's names as an engine gives them."""
+def execute(step, root, ccache, log_path):
+    """RUN, in namespaces of its own, with the network's names as an engine gives them; what it says goes to a file."""
     prepare = ["set -e", 'mount -t proc proc "$0/proc"', 'mount --rbind /dev "$0/dev"',
                'touch "$0/etc/resolv.conf"', 'mount --bind /etc/resolv.conf "$0/etc/resolv.conf"']
     if ccache and "CCACHE_DIR" in step.environment:
@@ -95,7 +95,11 @@ def execute(step, root, ccache):
     user = [] if step.user == "root" else ["setpriv", *as_user(step.user)]
     inner = ["chroot", root, *user, "/bin/sh", "-c", f"cd {step.folder} && {step.text}"]
     environment = {"PATH": PATH, "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", **step.environment}
-    run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", "\n".join(prepare) + '\nexec "$@"', root, *inner], env=environment)
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", "\n".join(prepare) + '\nexec "$@"', root, *inner]
+    with open(log_path, "w+", encoding="utf-8", errors="replace") as log:
+        if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode != 0:
+            log.seek(0)
+            sys.exit(f"RUN {step.text} failed:\n{''.join(log.readlines()[-60:])}")
 
 
 def as_user(user):
@@ -120,8 +124,8 @@ def build(stages, given, options):
                         source_root = stack_of_mounts.enter_context(mounted(built[step.from_stage]))
                     elif sources:
                         key += digest_of(sources)
-                    make = ((lambda root: copy(step, source_root, root)) if step.word == "COPY"
-                            else (lambda root: execute(step, root, options.ccache)))
+                    make = ((lambda root: copy(step, source_root, root)) if step.word == "COPY" else
+                            (lambda root: execute(step, root, options.ccache, os.path.join(options.cache, "step.log"))))
                     before = time.monotonic()
                     stack, cached = layers.add(stack, key, make)
                 say(f"{name}: {step.word} {step.text[:90]}" + (" (cached)" if cached else f" ({time.monotonic() - before:.1f} s)"))
