@@ -29,8 +29,9 @@ if(SCD_EVAL_PROGRAMS)
   install(TARGETS ${SCD_EVAL_PROGRAMS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT eval)
 endif()
 
-# The rest comes from folders that a build of the programs alone (an image's) need not have.
-if(EXISTS ${PROJECT_SOURCE_DIR}/packaging)
+# The rest comes from folders that a build of the programs alone (an image's) need not have; it runs the programs to make
+# their manual pages, which those with a sanitizer are not for.
+if(EXISTS ${PROJECT_SOURCE_DIR}/packaging AND NOT SCD_SANITIZE)
   set(scd_has_packaging ON)
 else()
   set(scd_has_packaging OFF)

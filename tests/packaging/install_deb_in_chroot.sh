@@ -129,8 +129,14 @@ UNIT
 mkdir -p "$root/etc/systemd/system/default.target.wants"
 ln -s ../scd-check.service "$root/etc/systemd/system/default.target.wants/scd-check.service"
 umount -R "$root/dev" "$root/proc"
+# Without a service manager of its own to ask, systemd-nspawn leaves two empty control groups in each hierarchy.
+control_groups() { find /sys/fs/cgroup -maxdepth 2 -type d \( -name payload -o -name supervisor \) | sort; }
+groups_before=$(control_groups)
 systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --private-network > "$work/boot.log" 2>&1 < /dev/null || {
   tail -20 "$work/boot.log"; die "the system did not boot"; }
+for group in $(comm -13 <(printf '%s\n' "$groups_before") <(control_groups)); do
+  find "$group" -depth -type d -exec rmdir {} \; 2> /dev/null || true
+done
 cat "$root/root/check.log"
 [ "$(cat "$root/root/check.rc")" = 0 ] || die "the check in the booted system failed"
 rm -r "$root/etc/systemd/system/scd-check.service" "$root/etc/systemd/system/default.target.wants"
