@@ -75,6 +75,9 @@ install_deb() {
 give_data() {
   install -m 644 "$model" "$root/tmp/model.gguf"
   in_root runuser -u scd -- /usr/share/scd/models/get_models.sh --from /tmp/model.gguf --to /var/lib/scd/models
+  for config in quickstart_calibrate calibrate; do
+    in_root runuser -u scd -- scd-calibrate --config "/etc/scd/$config.yaml" --check
+  done
   cp -r "$bundle" "$root/var/lib/scd/bundles/smollm2-135m-expert"
   in_root chown -R scd:scd /var/lib/scd/bundles
   rm "$root/tmp/model.gguf"
