@@ -50,7 +50,7 @@ absl::Status RunCommand(EvalRun& run) {
   return absl::InternalError("report measures nothing");
 }
 
-// Errors that a look at the command line or configuration mends.
+// How the program ends where a command ended so. Unreachable: the pair that was to run already is not there.
 EvalExit ExitOf(const EvalRun& run, const absl::Status& status) {
   if (status.ok()) return EvalExit::kOk;
   if (absl::IsCancelled(status) && run.terminal.stop.stop_requested()) return EvalExit::kInterrupted;
@@ -102,9 +102,9 @@ bool HasFigures(const Results& results) {
 EvalExit Measure(EvalRun& run, const std::vector<std::string>& arguments) {
   DescribeRun(run, arguments);
   const absl::Status status = RunCommand(run);
-  run.results.interrupted = absl::IsCancelled(status);
-  if (!status.ok() && !run.results.interrupted) run.results.error = std::string(status.message());
   EvalExit exit = ExitOf(run, status);
+  run.results.interrupted = exit == EvalExit::kInterrupted;
+  if (!status.ok() && !run.results.interrupted) run.results.error = std::string(status.message());
   if (!status.ok()) exit = Fail(run.terminal, exit, status);
   if (!HasFigures(run.results)) return exit;
   if (!run.options.quiet) run.terminal.out << DescribeResults(run.results) << std::flush;
