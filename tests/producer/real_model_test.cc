@@ -41,6 +41,7 @@ TEST(RealProducerTest, ACancelledClientStopsALongPrefillWithinTwoHundredMillisec
   testing::KeptLog log;
   MetricsRegistry registry;
   TransferMetrics metrics(registry);
+  RequestMetrics ended_calls(registry, {"Prefill"});
   RequestTracker requests;
   PrefillService service({.bundles = *bundles,
                           .engine = **engine,
@@ -50,6 +51,7 @@ TEST(RealProducerTest, ACancelledClientStopsALongPrefillWithinTwoHundredMillisec
                           .vocab_size = model->config.vocab_size,
                           .log = log,
                           .metrics = metrics,
+                          .ended_calls = ended_calls,
                           .requests = requests});
   GrpcServerOptions options;
   options.listen = {"127.0.0.1", 0};
