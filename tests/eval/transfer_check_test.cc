@@ -49,6 +49,34 @@ TEST(CheckTransferTest, TakesWhatThePlanSays) {
   EXPECT_TRUE(CheckTransfer({.mode = "local"}, nullptr, CodeUse::kFresh, local).ok());
 }
 
+// K has a scale and a minimum for each column of 32 tokens, or fewer at the end: a short range costs more for
+// each token than a long one.
+TEST(CheckTransferTest, TakesIntegerCodesOfAnyRange) {
+  LayerPlan plan;
+  plan.codec = Codec::kInt4;
+  plan.layers = {{.treatment = LayerTreatment::kRaw, .rank_k = 16, .rank_v = 16}};
+  const TransferSpec asked{.mode = "quantized_rerope"};
+  struct Case {
+    std::int64_t tokens, least, most;
+  };
+  for (const Case& c : {Case{1, 72 + 12, 72 + 12}, {4, 96 + 48, 4 * 84}, {33, 392 + 396, 33 * 84}}) {
+    TransferFigures figures;
+    figures.mode = "quantized_rerope";
+    figures.prompt_tokens = c.tokens + 1;
+    figures.transferred_tokens = c.tokens;
+    figures.computed_tokens = 1;
+    figures.received_bytes = 1 << 20;
+    const auto check = [&](std::int64_t code_bytes) {
+      figures.code_bytes = code_bytes;
+      return CheckTransfer(asked, &plan, CodeUse::kFresh, figures);
+    };
+    EXPECT_TRUE(check(c.least).ok()) << check(c.least);
+    EXPECT_TRUE(check(c.most).ok()) << check(c.most);
+    EXPECT_FALSE(check(c.least - 1).ok()) << c.tokens;
+    EXPECT_FALSE(check(c.most + 1).ok()) << c.tokens;
+  }
+}
+
 struct Lie {
   const char* name;
   std::function<void(TransferFigures&)> tell;
