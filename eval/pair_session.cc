@@ -86,8 +86,9 @@ TransferFigures FiguresOf(const v1::TransferReport& report) {
 
 absl::Status InRow(const ResolvedRow& row, const absl::Status& status) {
   if (status.ok() || absl::IsCancelled(status)) return status;
+  const std::string group = row.row.group.empty() ? "" : absl::StrCat(" (", row.row.group, ")");
   return absl::Status(status.code(),
-                      absl::StrCat("row \"", row.row.name, "\" (", row.row.group, "): ", status.message()));
+                      absl::StrCat("row \"", row.row.name, "\"", group, ": ", status.message()));
 }
 
 }  // namespace

@@ -11,7 +11,14 @@
 
 namespace scd {
 
-// In one step: a reader sees the old file or the new one. UNAVAILABLE naming the path.
+// Whether the two below can be expected to work, so that hours of measuring are not lost to a mistyped path.
+// Nothing is made. UNAVAILABLE naming the path.
+absl::Status CheckResultsPath(const std::string& path);
+absl::Status CheckReportFolder(const std::string& folder);
+
+// In one step: a reader sees the old file or the new one, and an error leaves the old one alone. Links are
+// followed; what is no regular file (a pipe, /dev/stdout) is written to as it is. UNAVAILABLE naming the
+// path.
 absl::Status WriteResults(const nlohmann::ordered_json& document, const std::string& path);
 
 // results.json, then `python renderer results.json folder` as a child process, which writes report.html and

@@ -95,6 +95,12 @@ absl::Status WriteOutputs(const EvalRun& run, const nlohmann::ordered_json& docu
   return WriteReport(document, run.config.report, *run.options.report_folder, {});
 }
 
+absl::Status CheckOutputs(const EvalOptions& options) {
+  if (options.json_path) SCD_RETURN_IF_ERROR(CheckResultsPath(*options.json_path));
+  if (options.report_folder) SCD_RETURN_IF_ERROR(CheckReportFolder(*options.report_folder));
+  return absl::OkStatus();
+}
+
 bool HasFigures(const Results& results) {
   return !results.modes.empty() || !results.latency.empty() || !results.ablations.empty() || results.drift;
 }
@@ -156,6 +162,9 @@ EvalExit RunEval(const std::vector<std::string>& arguments, const EvalTerminal& 
               .progress = {.terminal = terminal.is_terminal && !options.quiet},
               .data = {},
               .results = {}};
+  if (const absl::Status writable = CheckOutputs(options); !writable.ok()) {
+    return Fail(terminal, EvalExit::kFailed, writable);
+  }
   if (options.command == EvalCommand::kReport) return Report(run);
   auto data = LoadEvalData(run.config, NeedOf(options.command), run.log);
   if (!data.ok()) return Fail(terminal, EvalExit::kFailed, data.status());

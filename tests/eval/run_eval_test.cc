@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <filesystem>
 #include <sstream>
 #include <stop_token>
 #include <string>
@@ -264,6 +266,46 @@ TEST_F(RunEvalTest, ErrorsHaveTheirExitCodes) {
   const Outcome daemons = Eval({"ppl", "--set", "consumer=\"\""});
   EXPECT_EQ(daemons.exit, EvalExit::kFailed);
   EXPECT_THAT(daemons.err, HasSubstr("scd-producer: cannot be run"));
+}
+
+TEST_F(RunEvalTest, PathsThatCannotBeWrittenAreFoundBeforeMeasuring) {
+  const std::string file = folder_.File("file");
+  testing::WriteFile(file, "kept");
+  for (const auto& [option, path, reason] : std::vector<std::array<std::string, 3>>{
+           {"--json", folder_.File("no/such/out.json"), "No such file or directory"},
+           {"--json", folder_.path(), "it is a folder"},
+           {"--json", file + "/out.json", "Not a directory"},
+           {"--json", "", "it is no file's name"},
+           {"--report", file, "file is no folder"},
+           {"--report", file + "/new/report", "file is no folder"},
+           {"--report", "", "it is no folder's name"}}) {
+    const Outcome run = Eval({"ppl", option, path});
+    EXPECT_EQ(run.exit, EvalExit::kFailed) << option << " " << path;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("'" + path + "'"), HasSubstr(reason)));
+  }
+  EXPECT_EQ(consumer_.num_requests(), 0);
+  EXPECT_EQ(testing::ReadFile(file), "kept");
+}
+
+TEST_F(RunEvalTest, LinksAndDevicesStayWhatTheyAre) {
+  const std::string link = folder_.File("link");
+  testing::WriteFile(folder_.File("out.json"), "old");
+  std::filesystem::create_symlink("out.json", link);
+  ASSERT_EQ(Eval({"ppl", "--json", link}).exit, EvalExit::kOk);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(Document()["modes"].size(), 3u);
+
+  const std::string null = folder_.File("null");
+  std::filesystem::create_symlink("/dev/null", null);
+  EXPECT_EQ(Eval({"ppl", "--json", null}).exit, EvalExit::kOk);
+  EXPECT_TRUE(std::filesystem::is_symlink(null));
+
+  const std::string full = folder_.File("full");
+  std::filesystem::create_symlink("/dev/full", full);
+  const Outcome run = Eval({"ppl", "--json", full});
+  EXPECT_EQ(run.exit, EvalExit::kFailed);
+  EXPECT_THAT(run.err, HasSubstr("No space left on device"));
+  EXPECT_TRUE(std::filesystem::is_symlink(full));
 }
 
 TEST_F(RunEvalTest, ACheckMeasuresNothing) {
