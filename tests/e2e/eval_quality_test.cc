@@ -94,8 +94,8 @@ class EvalQualityTest : public ::testing::Test {
     std::printf("%s\n", run.output.c_str());
     std::map<std::string, json> modes;
     if (run.exit_code != 0) return modes;
-    for (const json& row : json::parse(ReadFile(folder_.File("out.json"))).at("modes"))
-      modes[row.at("row")] = row;
+    const json document = json::parse(ReadFile(folder_.File("out.json")));
+    for (const json& row : document.at("modes")) modes[row.at("row")] = row;
     return modes;
   }
 
