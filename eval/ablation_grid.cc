@@ -58,8 +58,9 @@ std::vector<ModeRow> PatchRows(const AblateConfig& config, const BundleManifest&
 std::vector<std::int64_t> PatchOrder(const BundleManifest& manifest) {
   std::vector<std::int64_t> order;
   for (const PatchChoiceStep& step : manifest.patch_choice) order.push_back(step.layer);
-  // A bundle whose layers were given instead of chosen: what it can patch, the most sensitive first.
-  if (order.empty()) order = manifest.candidate_layers;
+  for (const std::int64_t layer : manifest.candidate_layers) {
+    if (std::find(order.begin(), order.end(), layer) == order.end()) order.push_back(layer);
+  }
   return order;
 }
 

@@ -18,7 +18,8 @@ namespace scd {
 std::vector<ModeRow> AblationRows(Ablation ablation, const AblateConfig& config,
                                   const BundleManifest& manifest);
 
-// Patch layers in the order in which the bundle chose them, the most efficient first.
+// All layers that the bundle can patch: those that it chose in the order of choice, the most efficient first,
+// then the others, the most sensitive first.
 std::vector<std::int64_t> PatchOrder(const BundleManifest& manifest);
 
 }  // namespace scd

@@ -200,6 +200,8 @@ TEST(AblationRowsTest, GoThroughTheGrids) {
   BundleManifest given = SomeManifest();
   given.patch_choice.clear();
   EXPECT_THAT(PatchOrder(given), ElementsAre(5, 3, 4));
+  given.patch_choice.push_back({.layer = 4});
+  EXPECT_THAT(PatchOrder(given), ElementsAre(4, 5, 3)) << "what was not chosen comes after what was";
 }
 
 }  // namespace
