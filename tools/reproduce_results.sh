@@ -155,6 +155,7 @@ documents+=("$out/ablate.json" "$out/drift.json")
 page=docs/RESULTS.md
 [ "$quick" = no ] || page=$out/RESULTS.md
 # The page has a title of its own; sections of the report follow its head.
-{ cat tools/report/results_head.md; tail -n +2 "$out/report/report.md"; } > "$page.new"
+prefixes=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["calibration"]["num_prefixes"])' "$bundle/manifest.json")
+{ sed "s/{prefixes}/$prefixes/" tools/report/results_head.md; tail -n +2 "$out/report/report.md"; } > "$page.new"
 mv "$page.new" "$page"
 say "done: $page and $out/report/report.html"
