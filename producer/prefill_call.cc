@@ -62,6 +62,8 @@ void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, Req
     Advance();
     abandoned = finished_ && !status_.ok();
   }
+  // The header alone may have filled the queue: the engine then passed the job over until it left.
+  environment_.engine.Wake();
   // A cancellation that came before Submit did not find the job.
   if (abandoned) environment_.engine.Cancel(*this);
 }

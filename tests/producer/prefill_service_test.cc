@@ -1,5 +1,6 @@
 #include "producer/prefill_service.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -178,6 +179,26 @@ TEST(PrefillServiceTest, ASlowReaderSlowsOnlyItself) {
   const testing::TinyProducer& tiny = SharedTinyProducer();
   EXPECT_EQ(received.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kF32), tokens, 1));
   EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+}
+
+// The header is a frame of the queue too: whether the engine looks before or after it left, the prefill goes
+// on.
+TEST(PrefillServiceTest, AQueueOfOneFrameIsEnough) {
+  ServiceOptions options;
+  options.queue_frames = 1;
+  options.store_bytes = 0;
+  ServiceRig rig(options);
+  const auto stub = rig.Stub();
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(8, i)));
+    v1::PrefillResponse message;
+    while (reader->Read(&message)) {
+    }
+    ASSERT_TRUE(reader->Finish().ok()) << "request " << i;
+    ASSERT_TRUE(message.has_trailer());
+  }
 }
 
 TEST(PrefillServiceTest, AReaderThatStallsIsEnded) {
