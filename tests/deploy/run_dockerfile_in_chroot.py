@@ -86,15 +86,16 @@ def copy(step, source_root, root):
 
 def execute(step, root, ccache, log_path):
     """RUN, in namespaces of its own, with the network's names as an engine gives them; what it says goes to a file."""
+    environment = {"PATH": PATH, "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", **step.environment}
     prepare = ["set -e", 'mount -t proc proc "$0/proc"', 'mount --rbind /dev "$0/dev"',
                'touch "$0/etc/resolv.conf"', 'mount --bind /etc/resolv.conf "$0/etc/resolv.conf"']
     if ccache and "CCACHE_DIR" in step.environment:
         inside = f'"$0{step.environment["CCACHE_DIR"]}"'
         prepare += [f"mkdir -p {inside}", f"mount --bind {ccache} {inside}"]
+        environment["LANG"] = os.environ.get("LANG", "C.UTF-8")  # ccache takes an object only for the locale that it was made in
     os.makedirs(os.path.join(root, step.folder.lstrip("/")), exist_ok=True)
     user = [] if step.user == "root" else ["setpriv", *as_user(step.user)]
-    inner = ["chroot", root, *user, "/bin/sh", "-c", f"cd {step.folder} && {step.text}"]
-    environment = {"PATH": PATH, "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive", **step.environment}
+    inner = ["chroot", root, *user, "/bin/sh", "-c", f"cd {step.folder} || exit 1; {step.text}"]
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", "\n".join(prepare) + '\nexec "$@"', root, *inner]
     with open(log_path, "w+", encoding="utf-8", errors="replace") as log:
         if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode != 0:
@@ -145,6 +146,7 @@ class Containers:
             points = os.path.join(folder, "points", name)
             for place in ("local", "models", "etc/scd"):
                 os.makedirs(os.path.join(points, place))
+            open(os.path.join(points, "etc/hosts"), "w", encoding="utf-8").close()
             self.roots[name] = cleanup.enter_context(mounted([*built[name], points]))
         self.network = f"scd-chroot-{os.getpid()}"
         run(["ip", "netns", "add", self.network])
@@ -251,6 +253,8 @@ def main():
     parser.add_argument("--base", action="append", default=[])
     parser.add_argument("--only-build", action="store_true")
     options = parser.parse_args()
+    # So that a stop ends what runs and takes every mount back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     if os.geteuid() != 0:
         sys.exit("this needs root: it mounts file systems and changes into them")
     os.makedirs(options.cache, exist_ok=True)
