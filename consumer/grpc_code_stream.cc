@@ -1,6 +1,7 @@
 #include "consumer/grpc_code_stream.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -151,6 +152,10 @@ TransferOutcome GrpcCodeStream::TakeTrailer(const v1::PrefillTrailer& trailer) {
             absl::DataLossError(absl::StrCat("the trailer counts ", trailer.num_frames(), " frames and ",
                                              trailer.payload_bytes(), " bytes, ", num_frames_, " and ",
                                              stats_.code_bytes(), " arrived"))};
+  }
+  for (const double ms : {trailer.queue_ms(), trailer.prefill_ms(), trailer.encode_ms()}) {
+    if (std::isfinite(ms) && ms >= 0) continue;
+    return {TransferReason::kCorruptFrame, absl::DataLossError("the trailer's times cannot be")};
   }
   trailer_seen_ = true;
   stats_.producer_queue_ms = trailer.queue_ms();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/frame_codec.h"
 #include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
@@ -29,19 +30,6 @@ absl::StatusOr<TransferPolicy> ChoosePolicy(TransferPolicy server, v1::Policy re
   }
 }
 
-absl::StatusOr<Codec> CodecOf(v1::Codec codec) {
-  switch (codec) {
-    case v1::CODEC_BF16:
-    case v1::CODEC_F32:
-    case v1::CODEC_INT8:
-    case v1::CODEC_INT4:
-      return static_cast<Codec>(codec);  // one numbering, see Codec
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("plan.codec: ", static_cast<int>(codec), " is no codec"));
-  }
-}
-
 // The server's request with the client's over it.
 absl::Status Override(const v1::PlanOverride& request, PlanRequest& plan) {
   if (request.has_rank_k()) plan.rank_k = request.rank_k();
@@ -50,7 +38,9 @@ absl::Status Override(const v1::PlanOverride& request, PlanRequest& plan) {
   if (request.has_native_head()) plan.native_head = request.native_head();
   if (request.has_native_tail()) plan.native_tail = request.native_tail();
   if (request.has_codec()) {
-    SCD_ASSIGN_OR_RETURN(plan.codec, CodecOf(request.codec()));
+    const auto codec = CodecFromProto(request.codec());
+    if (!codec.ok()) return absl::InvalidArgumentError(absl::StrCat("plan.", codec.status().message()));
+    plan.codec = *codec;
   }
   if (request.has_recompute_layers()) {
     plan.recompute_layers = LayerRange{request.recompute_layers().first(), request.recompute_layers().last()};

@@ -4,41 +4,10 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/model/code_rows.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
-
-namespace {
-
-TapKind TapFor(CodeKind kind) {
-  switch (kind) {
-    case CodeKind::kK:
-      return TapKind::kKPreRope;
-    case CodeKind::kV:
-      return TapKind::kV;
-    case CodeKind::kH:
-      return TapKind::kAttentionInput;
-    case CodeKind::kResidual:
-      return TapKind::kResidual;
-  }
-  return TapKind::kResidual;
-}
-
-ConstTensorView RowsOf(const LayerView& view, CodeKind kind) {
-  switch (kind) {
-    case CodeKind::kK:
-      return view.k_pre_rope;
-    case CodeKind::kV:
-      return view.v;
-    case CodeKind::kH:
-      return view.attention_input;
-    case CodeKind::kResidual:
-      return view.residual;
-  }
-  return {};
-}
-
-}  // namespace
 
 std::vector<SentKind> EncodingTap::Sent(std::int64_t layer) const {
   return SentKinds(encoder_.encoder->plan().layers[static_cast<std::size_t>(layer)]);
@@ -53,7 +22,7 @@ TapKinds EncodingTap::Wanted(std::int64_t layer) const {
 
 absl::Status EncodingTap::OnLayer(const LayerView& view) {
   for (const SentKind& sent : Sent(view.layer)) {
-    SCD_RETURN_IF_ERROR(Encode(view, sent.kind, RowsOf(view, sent.kind)));
+    SCD_RETURN_IF_ERROR(Encode(view, sent.kind, RowsFor(sent.kind, view)));
   }
   return absl::OkStatus();
 }

@@ -39,19 +39,6 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
   }
 }
 
-absl::StatusOr<Codec> CodecFromProto(v1::Codec codec) {
-  switch (codec) {
-    case v1::CODEC_BF16:
-    case v1::CODEC_F32:
-    case v1::CODEC_INT8:
-    case v1::CODEC_INT4:
-      return static_cast<Codec>(codec);  // one numbering, see Codec
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("codec: ", static_cast<int>(codec), " is none that this program knows"));
-  }
-}
-
 absl::Status InRange(absl::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is outside [", min, ", ", max, "]"));
@@ -137,6 +124,19 @@ absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_vie
 }
 
 }  // namespace
+
+absl::StatusOr<Codec> CodecFromProto(v1::Codec codec) {
+  switch (codec) {
+    case v1::CODEC_BF16:
+    case v1::CODEC_F32:
+    case v1::CODEC_INT8:
+    case v1::CODEC_INT4:
+      return static_cast<Codec>(codec);  // one numbering, see Codec
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("codec: ", static_cast<int>(codec), " is none that this program knows"));
+  }
+}
 
 std::uint64_t FrameChecksum(const v1::CodeFrame& frame) {
   const std::array<std::uint32_t, 6> fields = {

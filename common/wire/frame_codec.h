@@ -32,6 +32,9 @@ std::vector<v1::CodeFrame> ToFrames(LayerCode code);
 // says.
 absl::StatusOr<LayerCode> FromFrame(v1::CodeFrame&& frame);
 
+// INVALID_ARGUMENT for a number that is no codec: "codec: 77 is none that this program knows".
+absl::StatusOr<Codec> CodecFromProto(v1::Codec codec);
+
 // Plan <-> proto. PlanFromProto leaves native ranges alone (they are not part of the wire plan) and refuses,
 // with INVALID_ARGUMENT and the field, what no bundle could serve; what this bundle can is for
 // Bundle::CheckPlan.

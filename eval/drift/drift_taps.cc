@@ -2,39 +2,11 @@
 
 #include <utility>
 
+#include "common/model/code_rows.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
-
-// What the producer shows for one kind of code.
-TapKind TapFor(CodeKind kind) {
-  switch (kind) {
-    case CodeKind::kK:
-      return TapKind::kKPreRope;
-    case CodeKind::kV:
-      return TapKind::kV;
-    case CodeKind::kH:
-      return TapKind::kAttentionInput;
-    case CodeKind::kResidual:
-      return TapKind::kResidual;
-  }
-  return TapKind::kResidual;
-}
-
-ConstTensorView ShownFor(CodeKind kind, const LayerView& view) {
-  switch (kind) {
-    case CodeKind::kK:
-      return view.k_pre_rope;
-    case CodeKind::kV:
-      return view.v;
-    case CodeKind::kH:
-      return view.attention_input;
-    case CodeKind::kResidual:
-      return view.residual;
-  }
-  return view.residual;
-}
 
 const LayerRanks& RanksOf(const PlanRun& run, std::int64_t layer) {
   return run.plan.layers[static_cast<std::size_t>(layer)];
@@ -87,7 +59,7 @@ TapKinds CodingTap::Wanted(std::int64_t layer) const {
 absl::Status CodingTap::OnLayer(const LayerView& view) {
   for (PlanRun& run : runs_) {
     for (const SentKind& sent : SentKinds(RanksOf(run, view.layer))) {
-      const ConstTensorView rows = ShownFor(sent.kind, view).rows(rows_.first_row, rows_.count);
+      const ConstTensorView rows = RowsFor(sent.kind, view).rows(rows_.first_row, rows_.count);
       SCD_ASSIGN_OR_RETURN(LayerCode code,
                            run.encoder->Encode(*run.encoder_workspace, *view.stream, view.layer, sent.kind,
                                                rows, rows_.first_position));

@@ -138,6 +138,11 @@ std::vector<Case> AllCases() {
        Changed([](Responses& r) { r.erase(r.begin() + 1, r.end() - 1); })},
       {"TrailerMiscounts", "corrupt_frame", kDataLoss,
        Changed([](Responses& r) { r.back().mutable_trailer()->set_num_frames(8); })},
+      {"TrailerOfNoTime", "corrupt_frame", kDataLoss, Changed([](Responses& r) {
+         r.back().mutable_trailer()->set_prefill_ms(std::numeric_limits<double>::quiet_NaN());
+       })},
+      {"TrailerFromTheFuture", "corrupt_frame", kDataLoss,
+       Changed([](Responses& r) { r.back().mutable_trailer()->set_queue_ms(-1); })},
       {"FrameAfterTrailer", "corrupt_frame", kDataLoss, Changed([](Responses& r) { r.push_back(r[1]); })},
       {"EmptyMessage", "corrupt_frame", kDataLoss,
        Changed([](Responses& r) { r.insert(r.begin() + 2, v1::PrefillResponse()); })},

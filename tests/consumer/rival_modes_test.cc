@@ -106,7 +106,7 @@ TEST_F(RivalModesTest, WhatMakesNoSenseIsRefusedWithTheField) {
   };
   expect(Request({"raw", v1::CODEC_INT4}), "transfer.plan.codec: mode raw");
   expect(Request({"quantized", v1::CODEC_F32}), "transfer.plan.codec: mode quantized");
-  expect(Request({"scd", static_cast<v1::Codec>(77)}), "transfer.plan.codec: 77 is no codec");
+  expect(Request({"scd", static_cast<v1::Codec>(77)}), "transfer.plan.codec: 77 is none that this program knows");
   expect(Request({"selective", v1::CODEC_F32, {2, 1}}), "transfer.plan.recompute_layers");
   expect(Request({"selective", v1::CODEC_F32, {0, 99}}), "transfer.plan.recompute_layers");
   expect(Request({"raw", v1::CODEC_BF16, {0, 1}}), "transfer.plan.recompute_layers");
