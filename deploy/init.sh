@@ -69,7 +69,10 @@ if [ "$refit" = no ] && [ -f "$models/bundle/manifest.json" ]; then
   fi
 else
   say "bundle: fitting the translators of the pair"
-  run scd-calibrate --config "$config" || die "the bundle was not fitted; what was done is kept, and the next start goes on from there"
+  status=0
+  run scd-calibrate --config "$config" || status=$?
+  [ "$status" -ne 137 ] || die "scd-calibrate was killed: it most likely took more memory than SCD_INIT_MEMORY of .env allows"
+  [ "$status" -eq 0 ] || die "the bundle was not fitted; what was done is kept, and the next start goes on from there"
   cp "$config" "$fitted_with.new"
   mv "$fitted_with.new" "$fitted_with"
 fi

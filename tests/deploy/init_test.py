@@ -130,6 +130,15 @@ class InitTest(unittest.TestCase):
             self.assertIn(words, log)
         self.assertEqual(self.state(), {})
 
+    def test_a_lack_of_memory_is_told(self):
+        os.remove(self.path("bin/scd-calibrate"))
+        with open(self.path("bin/scd-calibrate"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nkill -9 $$\n")
+        os.chmod(self.path("bin/scd-calibrate"), 0o755)
+        status, log = self.init()
+        self.assertEqual(status, 1, log)
+        self.assertIn("SCD_INIT_MEMORY", log)
+
     def test_a_stop_reaches_the_program(self):
         self.write_config(num_prefixes=20000)
         process = Process([INIT], self.path("log"), env=self.environment())
