@@ -85,8 +85,8 @@ class ComposeTest(unittest.TestCase):
                 self.assertGreater(service["pids_limit"], 0)
                 self.assertIn("max-size", service["logging"]["options"])
                 self.assertNotIn("privileged", service)
+                self.assertRegex(str(service["mem_limit"]), r"^\d+[mg]$")
                 if name != "client":
-                    self.assertRegex(str(service["mem_limit"]), r"^\d+[mg]$")
                     self.assertEqual(service["restart"], "no" if name == "init" else "unless-stopped")
                 tag = service["image"].rpartition(":")[2]
                 self.assertRegex(tag, r"\d+\.\d+", "an image without a version")
