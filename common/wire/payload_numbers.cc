@@ -94,27 +94,37 @@ void EncodeGranule(Codec codec, const Grouping& grouping, const float* rows, std
   }
 }
 
-// One row of a granule that begins at `granule`.
-void DecodeRow(Codec codec, const Grouping& grouping, const char* granule, std::int64_t row, float* out) {
-  const std::size_t row_bytes = static_cast<std::size_t>((grouping.rank * CodecBits(codec) + 7) / 8);
+// `count` rows from `first` on of the granule that begins at `granule`; `scales` is working memory.
+void DecodeGranule(Codec codec, const Grouping& grouping, const char* granule, std::int64_t first,
+                   std::int64_t count, std::vector<Scale>& scales, float* out) {
   const char* const minima = granule + grouping.header_bytes() / 2;
-  const char* const numbers = granule + grouping.header_bytes() + static_cast<std::size_t>(row) * row_bytes;
-  for (std::int64_t c = 0; c < grouping.rank; ++c) {
-    const std::int64_t group = grouping.GroupOf(c);
-    const auto byte = static_cast<std::uint8_t>(numbers[codec == Codec::kInt8 ? c : c / 2]);
-    const int q = codec == Codec::kInt8 ? byte : (byte >> (4 * (c % 2))) & 0xF;
-    out[c] = Read16(minima + 2 * group) + static_cast<float>(q) * Read16(granule + 2 * group);
+  scales.clear();
+  for (std::int64_t g = 0; g < grouping.num_groups; ++g) {
+    scales.push_back({.scale = Read16(granule + 2 * g), .minimum = Read16(minima + 2 * g)});
+  }
+  const std::int64_t row_bytes = (grouping.rank * CodecBits(codec) + 7) / 8;
+  const char* numbers = granule + grouping.header_bytes() + first * row_bytes;
+  for (std::int64_t row = 0; row < count; ++row, numbers += row_bytes, out += grouping.rank) {
+    for (std::int64_t c = 0; c < grouping.rank; ++c) {
+      const Scale& scale = scales[static_cast<std::size_t>(grouping.GroupOf(c))];
+      const auto byte = static_cast<std::uint8_t>(numbers[codec == Codec::kInt8 ? c : c / 2]);
+      const int q = codec == Codec::kInt8 ? byte : (byte >> (4 * (c % 2))) & 0xF;
+      out[c] = scale.minimum + static_cast<float>(q) * scale.scale;
+    }
   }
 }
 
 void DecodeIntegers(const LayerCode& code, std::int64_t begin, std::int64_t count, float* out) {
   const Grouping grouping(code.kind, code.rank);
   const std::int64_t granule_tokens = GranuleTokens(code.codec, code.kind);
-  for (std::int64_t t = begin; t < begin + count; ++t) {
-    const std::int64_t granule_begin = t - t % granule_tokens;
+  std::vector<Scale> scales;
+  for (std::int64_t t = begin; t < begin + count;) {
+    const std::int64_t first = t % granule_tokens;
+    const std::int64_t rows = std::min(granule_tokens - first, begin + count - t);
     const char* const granule =
-        code.payload.data() + PayloadBytes(code.codec, code.kind, granule_begin, code.rank);
-    DecodeRow(code.codec, grouping, granule, t - granule_begin, out + (t - begin) * code.rank);
+        code.payload.data() + PayloadBytes(code.codec, code.kind, t - first, code.rank);
+    DecodeGranule(code.codec, grouping, granule, first, rows, scales, out + (t - begin) * code.rank);
+    t += rows;
   }
 }
 
