@@ -128,15 +128,6 @@ void InfoMetrics::AddBundle(const std::string& path, const std::string& digest) 
                     {{"path", path}, {"digest", digest}});
 }
 
-namespace {
-
-prometheus::Counter& Series(MetricsRegistry::Impl& registry, std::string_view method, std::string_view code) {
-  return registry.Counters("scd_requests_total", "Calls that have ended, by method and status.")
-      .Add({{"method", std::string(method)}, {"code", std::string(code)}});
-}
-
-}  // namespace
-
 struct TransferMetrics::Families {
   explicit Families(MetricsRegistry::Impl& registry)
       : bytes(registry.Counters("scd_transfer_bytes_total", "Payload bytes of code frames.")),
@@ -193,13 +184,25 @@ void TransferMetrics::AddPromptTokens(TokenSource source, std::int64_t count) {
   counter.Increment(static_cast<double>(count));
 }
 
+struct RequestMetrics::Families {
+  explicit Families(MetricsRegistry::Impl& registry)
+      : ended(registry.Counters("scd_requests_total", "Calls that have ended, by method and status.")) {}
+
+  prometheus::Counter& Ended(std::string_view method, std::string_view code) {
+    return ended.Add({{"method", std::string(method)}, {"code", std::string(code)}});
+  }
+
+  CounterFamily& ended;
+};
+
 RequestMetrics::RequestMetrics(MetricsRegistry& registry, std::initializer_list<std::string_view> methods)
-    : registry_(registry.impl()) {
-  for (const std::string_view method : methods) Series(registry_, method, "ok");
+    : families_(std::make_unique<Families>(registry.impl())) {
+  for (const std::string_view method : methods) families_->Ended(method, "ok");
 }
+RequestMetrics::~RequestMetrics() = default;
 
 void RequestMetrics::CountEnded(std::string_view method, std::string_view code) {
-  Series(registry_, method, code).Increment();
+  families_->Ended(method, code).Increment();
 }
 
 struct GenerationMetrics::Families {

@@ -86,12 +86,14 @@ class RequestMetrics {
  public:
   // Makes the series {method, code="ok"} of each method.
   RequestMetrics(MetricsRegistry& registry, std::initializer_list<std::string_view> methods);
+  ~RequestMetrics();
 
   // code: StatusCodeLabel.
   void CountEnded(std::string_view method, std::string_view code);
 
  private:
-  MetricsRegistry::Impl& registry_;
+  struct Families;
+  const std::unique_ptr<Families> families_;
 };
 
 // Serving of generation, on the consumer: scd_time_to_first_token_seconds,
