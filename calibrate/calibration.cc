@@ -29,6 +29,7 @@
 #include "common/bundle/bundle.h"
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
+#include "common/model/loaded_pair.h"
 #include "common/server/command_line.h"
 #include "kernels/status_macros.h"
 
@@ -298,7 +299,8 @@ absl::StatusOr<Digest> Calibration::Run() {
                        WorkerPool::Create(config_.backend.num_threads, 2 * pair_.consumer.config.num_layers));
   {
     StageClock load_clock(context_.log, "loading");
-    SCD_ASSIGN_OR_RETURN(loaded_, LoadPair(pair_, config_.backend, MaxPrefixTokens(config_, pair_)));
+    SCD_ASSIGN_OR_RETURN(
+        loaded_, LoadPair(pair_.producer, pair_.consumer, config_.backend, MaxPrefixTokens(config_, pair_)));
   }
   context_.log.Info(absl::StrCat("backend: ", loaded_.backend->Describe()));
   {

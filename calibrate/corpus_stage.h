@@ -10,6 +10,7 @@
 #include "calibrate/corpus.h"
 #include "calibrate/model_pair.h"
 #include "calibrate/run_context.h"
+#include "common/model/loaded_pair.h"
 
 namespace scd {
 

@@ -1,10 +1,8 @@
 #include "calibrate/model_pair.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/model/tokenizer.h"
-#include "kernels/backend_factory.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -30,19 +28,6 @@ absl::StatusOr<ModelPair> OpenModelPair(const CalibrateConfig& config) {
   SCD_ASSIGN_OR_RETURN(pair.untranslatable_ids,
                        UntranslatableIds(*pair.producer.tokenizer, *pair.consumer.tokenizer));
   return pair;
-}
-
-absl::StatusOr<LoadedPair> LoadPair(const ModelPair& pair, const BackendOptions& options,
-                                    std::int64_t max_positions) {
-  LoadedPair loaded;
-  SCD_ASSIGN_OR_RETURN(loaded.backend, CreateBackend(options));
-  const auto load = [&](const Model& model) {
-    const std::int64_t positions = std::min(max_positions, model.config.max_positions);
-    return Transformer::Create(model.config, *model.weights, *loaded.backend, {.max_positions = positions});
-  };
-  SCD_ASSIGN_OR_RETURN(loaded.producer, load(pair.producer));
-  SCD_ASSIGN_OR_RETURN(loaded.consumer, load(pair.consumer));
-  return loaded;
 }
 
 }  // namespace scd

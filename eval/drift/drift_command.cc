@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/bundle/bundle.h"
-#include "common/model/transformer.h"
+#include "common/model/loaded_pair.h"
 #include "eval/drift/drift_probe.h"
 #include "eval/drift/drift_recursion.h"
 #include "eval/drift/drift_sums.h"
@@ -20,27 +20,19 @@ namespace {
 using nlohmann::json;
 
 constexpr char kNote[] =
-    "Relative errors against the consumer's own native state. kv_error_k and kv_error_v: Frobenius norm over "
-    "the "
-    "transferred positions, K before RoPE, means not subtracted. hidden_error[l]: the residual stream "
-    "entering layer "
-    "l, the last entry leaving the last layer, at the prompt's last token and the teacher-forced tokens "
-    "after it. "
-    "Lemma 5.1 is read as e_{l+1} <= alpha_l e_l + beta_l eps_l with e_0 = 0: e_l is the decode-time error "
-    "entering "
-    "layer l, eps_l the KV error of layer l (root of the sum of squares of K's and V's), whether Reuse or "
-    "Patch made "
-    "it. A Patch layer lowers eps_l and does not reset e_l, because the decoded tokens' own residual stream "
-    "runs "
-    "through it as through any layer; the paper's piecewise form starts again from the patch's own error "
-    "there. "
-    "alpha_l: error leaving layer l, run alone on the erroneous input over native KV, divided by the error "
-    "entering "
-    "it. beta_l: error leaving layer l, run alone on the native input over the rebuilt KV, divided by eps_l. "
-    "Both are "
-    "empirical ratios along the error directions that were observed, no Lipschitz constants, so the "
-    "recursion is no "
-    "bound. alpha, beta, eps and predicted come from the first ";
+    "Relative errors against the consumer's own native state. kv_error_k and kv_error_v: Frobenius norm"
+    " over the transferred positions, K before RoPE, means not subtracted. hidden_error[l]: the "
+    "residual stream entering layer l, the last entry leaving the last layer, at the prompt's last "
+    "token and the teacher-forced tokens after it. Lemma 5.1 is read as e_{l+1} <= alpha_l e_l + beta_l"
+    " eps_l with e_0 = 0: e_l is the decode-time error entering layer l, eps_l the KV error of layer l "
+    "(root of the sum of squares of K's and V's), whether Reuse or Patch made it. A Patch layer lowers "
+    "eps_l and does not reset e_l, because the decoded tokens' own residual stream runs through it as "
+    "through any layer; the paper's piecewise form starts again from the patch's own error there. "
+    "alpha_l: error leaving layer l, run alone on the erroneous input over native KV, divided by the "
+    "error entering it. beta_l: error leaving layer l, run alone on the native input over the rebuilt "
+    "KV, divided by eps_l. Both are empirical ratios along the error directions that were observed, no "
+    "Lipschitz constants, so the recursion is no bound. alpha, beta, eps and predicted come from the "
+    "first ";
 
 json Relative(const std::vector<ErrorSum>& sums) {
   json values = json::array();
@@ -102,27 +94,13 @@ std::int64_t LongestPrompt(const std::vector<DriftPrefix>& prefixes) {
   return static_cast<std::int64_t>(longest);
 }
 
-// Both models of the pair on one backend.
-struct Pair {
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Transformer> producer;
-  std::unique_ptr<Transformer> consumer;
-};
-
-absl::StatusOr<Pair> OpenPair(const DriftOptions& options, const Bundle& bundle, std::int64_t max_tokens) {
-  Pair pair;
-  SCD_ASSIGN_OR_RETURN(pair.backend, CreateBackend(options.backend));
-  const auto load = [&](const Model& model) {
-    const std::int64_t positions = std::min(max_tokens, model.config.max_positions);
-    return Transformer::Create(model.config, *model.weights, *pair.backend, {.max_positions = positions});
-  };
+absl::StatusOr<LoadedPair> OpenPair(const DriftOptions& options, const Bundle& bundle,
+                                    std::int64_t max_tokens) {
   SCD_ASSIGN_OR_RETURN(const Model producer, OpenModel(options.producer));
   SCD_RETURN_IF_ERROR(bundle.CheckProducer(producer.digest, producer.tokenizer->digest()));
   SCD_ASSIGN_OR_RETURN(const Model consumer, OpenModel(options.consumer));
   SCD_RETURN_IF_ERROR(bundle.CheckConsumer(consumer.digest, consumer.tokenizer->digest()));
-  SCD_ASSIGN_OR_RETURN(pair.producer, load(producer));
-  SCD_ASSIGN_OR_RETURN(pair.consumer, load(consumer));
-  return pair;
+  return LoadPair(producer, consumer, options.backend, max_tokens);
 }
 
 }  // namespace
@@ -138,7 +116,7 @@ absl::StatusOr<json> RunDrift(const DriftOptions& options, const std::function<v
   }
   const DriftLimits limits{.max_prompt_tokens = LongestPrompt(options.prefixes),
                            .max_continuation_tokens = options.decode_positions - 1};
-  SCD_ASSIGN_OR_RETURN(const Pair pair,
+  SCD_ASSIGN_OR_RETURN(const LoadedPair pair,
                        OpenPair(options, *bundle, limits.max_prompt_tokens + limits.max_continuation_tokens));
   SCD_ASSIGN_OR_RETURN(const std::unique_ptr<DriftProbe> probe,
                        DriftProbe::Create(*pair.producer, *pair.consumer, *bundle, plans, limits));

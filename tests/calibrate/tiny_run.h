@@ -13,6 +13,7 @@
 #include "calibrate/parallel.h"
 #include "calibrate/run_context.h"
 #include "calibrate/trace_tap.h"
+#include "common/model/loaded_pair.h"
 #include "tests/calibrate/tiny_pair.h"
 #include "tests/support/temp_dir.h"
 
@@ -38,7 +39,7 @@ class TinyRun {
     config.producer.path = dir_.File("producer");
     config.consumer.path = dir_.File("consumer");
     pair_ = OpenModelPair(config).value();
-    loaded_ = LoadPair(pair_, {.device = "cpu", .num_threads = 1}, 512).value();
+    loaded_ = LoadPair(pair_.producer, pair_.consumer, {.device = "cpu", .num_threads = 1}, 512).value();
     workers_ = WorkerPool::Create(2, 8).value();
     OpenWork();
   }
