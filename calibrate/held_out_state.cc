@@ -10,27 +10,6 @@
 #include "kernels/status_macros.h"
 
 namespace scd {
-namespace {
-
-LayerPlan AllReuse(LayerPlan plan, const BundleManifest& manifest) {
-  for (LayerRanks& layer : plan.layers) {
-    layer = {.treatment = LayerTreatment::kReuse,
-             .rank_k = manifest.default_rank_k,
-             .rank_v = manifest.default_rank_v};
-  }
-  return plan;
-}
-
-LayerPlan AllCandidatesPatched(LayerPlan plan, const BundleManifest& manifest) {
-  for (const std::int64_t layer : manifest.candidate_layers) {
-    plan.layers[static_cast<std::size_t>(layer)] = {.treatment = LayerTreatment::kPatch,
-                                                    .rank_h = manifest.default_rank_h};
-  }
-  return plan;
-}
-
-}  // namespace
-
 absl::StatusOr<ConstTensorView> HeldOutEvaluator::LoadRows(const Item& item, std::int64_t layer,
                                                            CodeKind kind, PairSide side) {
   Backend& backend = consumer_.backend();
@@ -152,10 +131,10 @@ absl::Status HeldOutEvaluator::KeepResiduals(const Transformer& producer,
 absl::Status HeldOutEvaluator::UseBundle(const Bundle& bundle) {
   Backend& backend = consumer_.backend();
   const BundleManifest& manifest = bundle.manifest();
-  SCD_ASSIGN_OR_RETURN(const LayerPlan base,
+  SCD_ASSIGN_OR_RETURN(const LayerPlan reuse_plan,
                        bundle.ResolvePlan({.patch_layers = std::vector<std::int64_t>()}));
-  const LayerPlan reuse_plan = AllReuse(base, manifest);
-  const LayerPlan patch_plan = AllCandidatesPatched(reuse_plan, manifest);
+  SCD_ASSIGN_OR_RETURN(const LayerPlan patch_plan,
+                       bundle.ResolvePlan({.patch_layers = manifest.candidate_layers}));
   std::vector<KvProjection> projections;
   for (std::int64_t l = 0; l < manifest.num_layers; ++l) projections.push_back(consumer_.kv_projection(l));
   std::int64_t most = 1;
