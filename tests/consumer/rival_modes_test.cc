@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/consumer/consumer_rig.h"
+#include "tests/consumer/scoring.h"
 
 namespace scd::testing {
 namespace {
@@ -24,15 +24,9 @@ struct Way {
 };
 
 v1::ScoreRequest Request(const Way& way, std::uint32_t native_head = 1) {
-  const auto prompt = ConsumerRig::Prompt(kPromptTokens);
-  const auto continuation = ConsumerRig::Prompt(20, 9);
-  v1::ScoreRequest request;
-  request.mutable_prompt()->mutable_tokens()->mutable_ids()->Add(prompt.begin(), prompt.end());
-  request.mutable_tokens()->mutable_ids()->Add(continuation.begin(), continuation.end());
-  request.set_compare_with_native(true);
+  v1::ScoreRequest request = ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9),
+                                             way.mode, /*compare=*/true);
   v1::Transfer& transfer = *request.mutable_transfer();
-  transfer.set_mode(way.mode);
-  transfer.set_policy(v1::POLICY_REQUIRE);
   transfer.mutable_plan()->set_native_head(native_head);
   if (way.codec != v1::CODEC_UNSPECIFIED) transfer.mutable_plan()->set_codec(way.codec);
   if (!way.recompute.empty()) {
@@ -48,17 +42,7 @@ double MeanKl(const v1::ScoreResponse& response) {
   return sum / response.positions_size();
 }
 
-class RivalModesTest : public ::testing::Test {
- protected:
-  v1::ScoreResponse Score(const v1::ScoreRequest& request) {
-    v1::ScoreResponse response;
-    const grpc::Status status = rig_.Score(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  ConsumerRig rig_;
-};
+class RivalModesTest : public ScoringTest {};
 
 TEST_F(RivalModesTest, TheSameModelsStateGivesTheSameAnswers) {
   for (const std::uint32_t head : {0u, 1u, 9u}) {
@@ -106,7 +90,8 @@ TEST_F(RivalModesTest, WhatMakesNoSenseIsRefusedWithTheField) {
   };
   expect(Request({"raw", v1::CODEC_INT4}), "transfer.plan.codec: mode raw");
   expect(Request({"quantized", v1::CODEC_F32}), "transfer.plan.codec: mode quantized");
-  expect(Request({"scd", static_cast<v1::Codec>(77)}), "transfer.plan.codec: 77 is none that this program knows");
+  expect(Request({"scd", static_cast<v1::Codec>(77)}),
+         "transfer.plan.codec: 77 is none that this program knows");
   expect(Request({"selective", v1::CODEC_F32, {2, 1}}), "transfer.plan.recompute_layers");
   expect(Request({"selective", v1::CODEC_F32, {0, 99}}), "transfer.plan.recompute_layers");
   expect(Request({"raw", v1::CODEC_BF16, {0, 1}}), "transfer.plan.recompute_layers");

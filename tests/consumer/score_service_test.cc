@@ -4,42 +4,20 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/consumer/consumer_rig.h"
+#include "tests/consumer/scoring.h"
 
 namespace scd::testing {
 namespace {
 
 constexpr std::size_t kPromptTokens = 60;
 
-v1::ScoreRequest Request(const std::vector<std::int32_t>& prompt,
-                         const std::vector<std::int32_t>& continuation, const std::string& mode,
-                         bool compare) {
-  v1::ScoreRequest request;
-  request.mutable_prompt()->mutable_tokens()->mutable_ids()->Add(prompt.begin(), prompt.end());
-  request.mutable_tokens()->mutable_ids()->Add(continuation.begin(), continuation.end());
-  request.mutable_transfer()->set_mode(mode);
-  request.mutable_transfer()->set_policy(v1::POLICY_REQUIRE);
-  request.set_compare_with_native(compare);
-  return request;
-}
-
-class ScoreServiceTest : public ::testing::Test {
- protected:
-  v1::ScoreResponse Score(const v1::ScoreRequest& request) {
-    v1::ScoreResponse response;
-    const grpc::Status status = rig_.Score(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  ConsumerRig rig_;
-};
+class ScoreServiceTest : public ScoringTest {};
 
 TEST_F(ScoreServiceTest, LogprobsAreThoseOfGeneration) {
   const auto prompt = ConsumerRig::Prompt(kPromptTokens);
   const Answer answer = rig_.Generate(ConsumerRig::Request(prompt, "scd", v1::POLICY_REQUIRE, 12));
   ASSERT_TRUE(answer.status.ok());
-  const v1::ScoreResponse scored = Score(Request(prompt, answer.ids, "scd", false));
+  const v1::ScoreResponse scored = Score(ScoreRequestFor(prompt, answer.ids, "scd", false));
   ASSERT_EQ(scored.positions_size(), 13);
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(scored.positions(i).token_id(), answer.ids[static_cast<std::size_t>(i)]);
@@ -54,7 +32,7 @@ TEST_F(ScoreServiceTest, LogprobsAreThoseOfGeneration) {
 
 TEST_F(ScoreServiceTest, LocalComparedWithNativeIsZero) {
   const v1::ScoreResponse scored =
-      Score(Request(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "local", true));
+      Score(ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "local", true));
   ASSERT_EQ(scored.positions_size(), 21);
   for (const v1::PositionScore& position : scored.positions()) {
     EXPECT_EQ(position.kl(), 0);
@@ -66,7 +44,7 @@ TEST_F(ScoreServiceTest, LocalComparedWithNativeIsZero) {
 
 TEST_F(ScoreServiceTest, IdentityBundleIsHardlyApartFromNative) {
   const v1::ScoreResponse scored =
-      Score(Request(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "scd", true));
+      Score(ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "scd", true));
   ASSERT_EQ(scored.positions_size(), 21);
   for (const v1::PositionScore& position : scored.positions()) {
     EXPECT_LT(position.kl(), 1e-6);
@@ -78,7 +56,7 @@ TEST_F(ScoreServiceTest, IdentityBundleIsHardlyApartFromNative) {
 
 TEST_F(ScoreServiceTest, LowRankIsApartFromNative) {
   v1::ScoreRequest request =
-      Request(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "scd", true);
+      ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(20, 9), "scd", true);
   v1::PlanOverride* plan = request.mutable_transfer()->mutable_plan();
   plan->set_rank_k(2);
   plan->set_rank_v(2);
@@ -98,7 +76,7 @@ TEST_F(ScoreServiceTest, LowRankIsApartFromNative) {
 }
 
 TEST_F(ScoreServiceTest, EmptyContinuationIsOnePosition) {
-  v1::ScoreRequest request = Request(ConsumerRig::Prompt(kPromptTokens), {}, "scd", true);
+  v1::ScoreRequest request = ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), {}, "scd", true);
   request.clear_continuation();
   const v1::ScoreResponse scored = Score(request);
   ASSERT_EQ(scored.positions_size(), 1);
@@ -107,7 +85,7 @@ TEST_F(ScoreServiceTest, EmptyContinuationIsOnePosition) {
 }
 
 TEST_F(ScoreServiceTest, TextContinuationIsTokenizedByItself) {
-  v1::ScoreRequest request = Request(ConsumerRig::Prompt(kPromptTokens), {}, "local", false);
+  v1::ScoreRequest request = ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), {}, "local", false);
   request.set_text("Hello, world!");
   const v1::ScoreResponse scored = Score(request);
   const std::vector<std::int32_t> ids = {42, 506, 81, 14, 271, 990, 3};
@@ -119,11 +97,11 @@ TEST_F(ScoreServiceTest, TextContinuationIsTokenizedByItself) {
 TEST_F(ScoreServiceTest, WrongContinuationsAreNamed) {
   v1::ScoreResponse response;
   grpc::Status status =
-      rig_.Score(Request(ConsumerRig::Prompt(kPromptTokens), {5, 1024}, "scd", false), &response);
+      rig_.Score(ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), {5, 1024}, "scd", false), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("tokens.ids[1]"), std::string::npos) << status.error_message();
-  status = rig_.Score(Request(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(453), "scd", false),
-                      &response);
+  status = rig_.Score(
+      ScoreRequestFor(ConsumerRig::Prompt(kPromptTokens), ConsumerRig::Prompt(453), "scd", false), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("continuation"), std::string::npos) << status.error_message();
 }
@@ -133,9 +111,10 @@ TEST(ScoreMemoryTest, MoreLogitsThanTheServerKeepsAreRefused) {
   ConsumerRig rig({.consumer_yaml = "limits: {max_score_logits_mib: 1}\n"});
   v1::ScoreResponse response;
   EXPECT_TRUE(
-      rig.Score(Request(ConsumerRig::Prompt(20), ConsumerRig::Prompt(255), "local", true), &response).ok());
+      rig.Score(ScoreRequestFor(ConsumerRig::Prompt(20), ConsumerRig::Prompt(255), "local", true), &response)
+          .ok());
   const grpc::Status status =
-      rig.Score(Request(ConsumerRig::Prompt(20), ConsumerRig::Prompt(256), "local", true), &response);
+      rig.Score(ScoreRequestFor(ConsumerRig::Prompt(20), ConsumerRig::Prompt(256), "local", true), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("at most 255"), std::string::npos) << status.error_message();
 }
