@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/plan_yaml.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -139,11 +140,7 @@ void ReadSelective(YamlSection root, SelectiveConfig* selective) {
     if (std::adjacent_find(sizes.begin(), sizes.end()) != sizes.end())
       section.Fail("sizes", "a size stands twice");
   }
-  std::optional<std::vector<std::int64_t>> group;
-  section.IntsOrWord("default", "auto", &group, kLayer, {.min = 2, .max = 2});
-  if (!group || group->size() != 2) return;
-  selective->default_group = LayerRange{.first = group->front(), .last = group->back()};
-  if (group->back() < group->front()) section.Fail("default", "its last layer is before its first");
+  ReadLayerRange(section, "default", &selective->default_group);
 }
 
 void ReadAligner(YamlSection root, AlignerTraining* aligner) {

@@ -11,6 +11,7 @@
 #include "common/config/yaml_document.h"
 #include "common/config/yaml_reader.h"
 #include "common/server/command_line.h"
+#include "common/server/daemon_config.h"
 #include "common/server/log.h"
 #include "common/server/signals.h"
 #include "kernels/status_macros.h"
@@ -26,12 +27,7 @@ absl::StatusOr<scd::CalibrateConfig> LoadConfig(const scd::CommandLine& line, sc
   scd::YamlReader reader(document);
   scd::CalibrateConfig config;
   scd::ReadCalibrateConfig(reader.root(), &config);
-  scd::YamlSection log = reader.root().Section("log");
-  log.Choice("level", level,
-             {{"debug", scd::LogLevel::kDebug},
-              {"info", scd::LogLevel::kInfo},
-              {"warning", scd::LogLevel::kWarning},
-              {"error", scd::LogLevel::kError}});
+  scd::ReadLogLevel(reader.root(), level);
   SCD_RETURN_IF_ERROR(reader.Finish());
   return config;
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/config/transfer_modes.h"
 #include "common/server/command_line.h"
 
 namespace scd {
@@ -64,8 +65,7 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
             "How the prompt's state comes: codes (scd, reuse: no Patch layer), the producer's own KV (raw, "
             "raw_rerope, quantized, quantized_rerope), that with some layers computed here (selective), or "
             "native prefill (local)")
-        ->check(CLI::IsMember(
-            {"scd", "reuse", "local", "raw", "raw_rerope", "quantized", "quantized_rerope", "selective"}));
+        ->check(CLI::IsMember(ModeNames()));
     group
         ->add_option("--policy", transfer.policy,
                      "Without the producer: require an error, prefer native prefill, or off (always native)")

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/codec.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -66,14 +67,6 @@ v1::Policy PolicyOf(const std::string& name) {
   return v1::POLICY_UNSPECIFIED;
 }
 
-v1::Codec CodecOf(const std::string& name) {
-  if (name == "bf16") return v1::CODEC_BF16;
-  if (name == "f32") return v1::CODEC_F32;
-  if (name == "int8") return v1::CODEC_INT8;
-  if (name == "int4") return v1::CODEC_INT4;
-  return v1::CODEC_UNSPECIFIED;
-}
-
 void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   transfer->set_mode(options.mode);
   transfer->set_policy(PolicyOf(options.policy));
@@ -85,7 +78,7 @@ void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   if (options.rank_h) plan.set_rank_h(*options.rank_h);
   if (options.native_head) plan.set_native_head(*options.native_head);
   if (options.native_tail) plan.set_native_tail(*options.native_tail);
-  if (!options.codec.empty()) plan.set_codec(CodecOf(options.codec));
+  if (const auto codec = CodecByName(options.codec)) plan.set_codec(static_cast<v1::Codec>(*codec));
   if (options.recompute_layers) {
     plan.mutable_recompute_layers()->set_first(options.recompute_layers->first);
     plan.mutable_recompute_layers()->set_last(options.recompute_layers->second);

@@ -1,7 +1,8 @@
 #include "consumer/config.h"
 
+#include "common/config/plan_yaml.h"
+#include "common/config/transfer_modes.h"
 #include "common/server/daemon_config.h"
-#include "consumer/transfer_modes.h"
 
 namespace scd {
 namespace {
@@ -41,18 +42,9 @@ void ReadPlan(YamlSection root, ConsumerConfig& config) {
                   {.min = 0, .max = 4095, .unit = "layer"});
   plan.Int("native_head", &config.plan.native_head, kNative);
   plan.Int("native_tail", &config.plan.native_tail, kNative);
-  Codec codec = Codec::kBF16;
-  plan.Choice("codec", &codec,
-              {{"bf16", Codec::kBF16}, {"f32", Codec::kF32}, {"int8", Codec::kInt8}, {"int4", Codec::kInt4}});
-  config.plan.codec = codec;
-  std::optional<std::vector<std::int64_t>> group;
-  plan.IntsOrWord("recompute_layers", "auto", &group, {.min = 0, .max = 4095, .unit = "layer"});
-  if (!group) return;
-  if (group->size() == 2 && (*group)[0] <= (*group)[1]) {
-    config.plan.recompute_layers = LayerRange{(*group)[0], (*group)[1]};
-  } else {
-    plan.Fail("recompute_layers", "expected auto or [first, last]");
-  }
+  config.plan.codec = Codec::kBF16;
+  ReadCodec(plan, "codec", &config.plan.codec);
+  ReadLayerRange(plan, "recompute_layers", &config.plan.recompute_layers);
 }
 
 void ReadEngine(YamlSection root, ConsumerConfig& config) {

@@ -6,13 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cache/paged_kv_cache.h"
+#include "common/config/transfer_modes.h"
 #include "common/model/model_source.h"
 #include "common/model/transformer.h"
 #include "consumer/code_client.h"
 #include "consumer/consumer_service.h"
 #include "consumer/rebuilding_client.h"
 #include "consumer/serving.h"
-#include "consumer/transfer_modes.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "kernels/status_macros.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "consumer/transfer_modes.h"
+#include "common/config/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {

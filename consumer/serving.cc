@@ -1,7 +1,7 @@
 #include "consumer/serving.h"
 
+#include "common/config/transfer_modes.h"
 #include "consumer/transfer_decision.h"
-#include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {

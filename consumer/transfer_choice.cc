@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/transfer_modes.h"
 #include "common/wire/frame_codec.h"
-#include "consumer/transfer_modes.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -30,35 +30,36 @@ absl::StatusOr<TransferPolicy> ChoosePolicy(TransferPolicy server, v1::Policy re
   }
 }
 
-// The server's request with the client's over it.
-absl::Status Override(const v1::PlanOverride& request, PlanRequest& plan) {
-  if (request.has_rank_k()) plan.rank_k = request.rank_k();
-  if (request.has_rank_v()) plan.rank_v = request.rank_v();
-  if (request.has_rank_h()) plan.rank_h = request.rank_h();
-  if (request.has_native_head()) plan.native_head = request.native_head();
-  if (request.has_native_tail()) plan.native_tail = request.native_tail();
-  if (request.has_codec()) {
-    const auto codec = CodecFromProto(request.codec());
+absl::StatusOr<PlanRequest> FromProto(const v1::PlanOverride& proto) {
+  PlanRequest plan;
+  if (proto.has_rank_k()) plan.rank_k = proto.rank_k();
+  if (proto.has_rank_v()) plan.rank_v = proto.rank_v();
+  if (proto.has_rank_h()) plan.rank_h = proto.rank_h();
+  if (proto.has_native_head()) plan.native_head = proto.native_head();
+  if (proto.has_native_tail()) plan.native_tail = proto.native_tail();
+  if (proto.has_codec()) {
+    const auto codec = CodecFromProto(proto.codec());
     if (!codec.ok()) return absl::InvalidArgumentError(absl::StrCat("plan.", codec.status().message()));
     plan.codec = *codec;
   }
-  if (request.has_recompute_layers()) {
-    plan.recompute_layers = LayerRange{request.recompute_layers().first(), request.recompute_layers().last()};
+  if (proto.has_recompute_layers()) {
+    plan.recompute_layers = LayerRange{proto.recompute_layers().first(), proto.recompute_layers().last()};
   }
-  if (request.has_patch_layers()) {
-    const auto& layers = request.patch_layers().layers();
+  if (proto.has_patch_layers()) {
+    const auto& layers = proto.patch_layers().layers();
     if (layers.size() > kMaxPatchLayers) {
       return absl::InvalidArgumentError(absl::StrCat("plan.patch_layers: has ", layers.size(), " entries"));
     }
     plan.patch_layers.emplace(layers.begin(), layers.end());
   }
-  return absl::OkStatus();
+  return plan;
 }
 
 absl::StatusOr<LayerPlan> ResolvePlan(const TransferDefaults& defaults, std::string_view mode,
                                       const v1::PlanOverride& request) {
+  SCD_ASSIGN_OR_RETURN(const PlanRequest asked, FromProto(request));
   PlanRequest plan = PlanRequestFor(mode, defaults.plan_request);
-  SCD_RETURN_IF_ERROR(Override(request, plan));
+  Overlay(asked, &plan);
   SCD_RETURN_IF_ERROR(CheckModeRequest(mode, plan));
   return defaults.bundle->ResolvePlan(plan);
 }

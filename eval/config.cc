@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/plan_yaml.h"
 #include "common/config/yaml_document.h"
+#include "common/server/daemon_config.h"
 #include "eval/rows_config.h"
 #include "kernels/status_macros.h"
 
@@ -123,12 +125,7 @@ void ReadEvalConfig(YamlSection root, EvalConfig* config) {
   report.String("python", &config->report.python);
   report.String("renderer", &config->report.renderer);
 
-  YamlSection log = root.Section("log");
-  log.Choice("level", &config->log_level,
-             {{"debug", LogLevel::kDebug},
-              {"info", LogLevel::kInfo},
-              {"warning", LogLevel::kWarning},
-              {"error", LogLevel::kError}});
+  ReadLogLevel(root, &config->log_level);
   if (!config->consumer.empty() && !config->daemons.bundle.empty()) {
     root.Section("daemons").Fail("bundle", "is for daemons that are started; consumer names a running pair");
   }

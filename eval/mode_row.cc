@@ -1,7 +1,5 @@
 #include "eval/mode_row.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace scd {
@@ -42,10 +40,6 @@ ModeRow RowOf(const Way& way, const char* group, std::int64_t head, std::int64_t
 
 }  // namespace
 
-bool IsEvalMode(std::string_view name) {
-  return std::find(std::begin(kEvalModes), std::end(kEvalModes), name) != std::end(kEvalModes);
-}
-
 std::vector<ModeRow> DefaultRows() {
   std::vector<ModeRow> rows = {{.name = "local", .group = kPublished, .spec = {}}};
   for (const Way& way : kWays) rows.push_back(RowOf(way, kPublished, way.published_head, 0));
@@ -80,24 +74,21 @@ std::string ContradictionIn(const TransferSpec& spec) {
   if (spec.is_quantized() && spec.codec && !IsQuantized(*spec.codec)) {
     return "a quantized mode needs codec int4 or int8";
   }
-  return "";
+  return std::string(CheckModeRequest(spec.mode, PlanRequestOf(spec)).message());
 }
 
 PlanRequest PlanRequestOf(const TransferSpec& spec) {
-  PlanRequest request;
-  if (spec.mode == "raw" || spec.mode == "quantized") request.form = StateForm::kRawRoped;
-  if (spec.mode == "raw_rerope" || spec.mode == "quantized_rerope") request.form = StateForm::kRaw;
-  if (spec.mode == "selective") request.form = StateForm::kSelective;
-  request.rank_k = spec.rank_k;
-  request.rank_v = spec.rank_v;
-  request.rank_h = spec.rank_h;
-  request.patch_layers = spec.patch_layers;
-  if (spec.mode == "reuse") request.patch_layers.emplace();
-  request.recompute_layers = spec.recompute_layers;
-  request.native_head = spec.native_head;
-  request.native_tail = spec.native_tail;
-  request.codec = spec.codec;
-  if (!request.codec) request.codec = spec.is_quantized() ? Codec::kInt4 : Codec::kBF16;
+  PlanRequest request = PlanRequestFor(spec.mode, {.codec = Codec::kBF16});
+  Overlay({.rank_k = spec.rank_k,
+           .rank_v = spec.rank_v,
+           .rank_h = spec.rank_h,
+           .patch_layers = spec.patch_layers,
+           .recompute_layers = spec.recompute_layers,
+           .native_head = spec.native_head,
+           .native_tail = spec.native_tail,
+           .codec = spec.codec},
+          &request);
+  if (!request.codec) request.codec = Codec::kBF16;
   return request;
 }
 

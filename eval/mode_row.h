@@ -5,24 +5,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/config/codec.h"
 #include "common/config/layer_plan.h"
+#include "common/config/transfer_modes.h"
 
 namespace scd {
-
-// The ways by the names that requests and YAML use.
-inline constexpr std::string_view kLocalRow = "local";
-inline constexpr std::string_view kEvalModes[] = {
-    "local", "raw", "raw_rerope", "quantized", "quantized_rerope", "selective", "reuse", "scd"};
-bool IsEvalMode(std::string_view name);
 
 // How a request asks for its prompt's state. What is absent is the bundle's own (or the consumer's, where the
 // bundle cannot be read from here).
 struct TransferSpec {
-  std::string mode = std::string(kLocalRow);
+  std::string mode = std::string(kLocalMode);
   std::optional<std::int64_t> rank_k = std::nullopt;  // scd, reuse
   std::optional<std::int64_t> rank_v = std::nullopt;
   std::optional<std::int64_t> rank_h = std::nullopt;                     // scd
@@ -32,7 +26,7 @@ struct TransferSpec {
   std::int64_t native_head = 0;  // positions that the consumer computes itself
   std::int64_t native_tail = 0;
 
-  bool is_local() const { return mode == kLocalRow; }
+  bool is_local() const { return mode == kLocalMode; }
   // scd and reuse: what is sent are fitted codes.
   bool sends_codes() const { return mode == "scd" || mode == "reuse"; }
   bool is_quantized() const { return mode == "quantized" || mode == "quantized_rerope"; }

@@ -1,11 +1,13 @@
 #include "eval/rows_config.h"
 
-#include <optional>
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/plan_yaml.h"
 
 namespace scd {
 namespace {
@@ -15,47 +17,13 @@ constexpr IntRange kLayer = {.min = 0, .max = 1023, .unit = "layer"};
 constexpr IntRange kNative = {.min = 0, .max = 65536, .unit = "tokens"};
 constexpr ListSize kRows = {.min = 1, .max = 256};
 constexpr ListSize kLayers = {.min = 0, .max = 1024};
-constexpr Codec kCodecs[] = {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4};
-
-std::optional<Codec> CodecByName(std::string_view name) {
-  for (const Codec codec : kCodecs) {
-    if (CodecName(codec) == name) return codec;
+// In the order of the table.
+std::string ModesOfTheTable() {
+  std::vector<std::string> modes;
+  for (const ModeRow& row : DefaultRows()) {
+    if (std::find(modes.begin(), modes.end(), row.spec.mode) == modes.end()) modes.push_back(row.spec.mode);
   }
-  return std::nullopt;
-}
-
-std::string CodecNames() {
-  std::string out;
-  for (const Codec codec : kCodecs)
-    absl::StrAppend(&out, out.empty() ? "" : ", ", std::string(CodecName(codec)));
-  return out;
-}
-
-std::string ModeNames() {
-  std::string out;
-  for (const std::string_view mode : kEvalModes) {
-    absl::StrAppend(&out, out.empty() ? "" : ", ", std::string(mode));
-  }
-  return out;
-}
-
-void ReadCodec(YamlSection& section, std::optional<Codec>* codec) {
-  if (!section.Has("codec")) return;
-  std::string name;
-  section.String("codec", &name);
-  *codec = CodecByName(name);
-  if (!*codec) section.Fail("codec", absl::StrCat("\"", name, "\" is none of ", CodecNames()));
-}
-
-void ReadRecomputed(YamlSection& section, std::optional<LayerRange>* range) {
-  std::optional<std::vector<std::int64_t>> layers;
-  section.IntsOrWord("recompute_layers", "auto", &layers, kLayer, kLayers);
-  if (!layers) return;
-  if (layers->size() != 2 || layers->front() > layers->back()) {
-    section.Fail("recompute_layers", "expected [first, last], both included, or auto");
-    return;
-  }
-  *range = LayerRange{layers->front(), layers->back()};
+  return absl::StrJoin(modes, ", ");
 }
 
 ModeRow ReadRow(YamlSection section) {
@@ -70,12 +38,12 @@ ModeRow ReadRow(YamlSection section) {
   section.Int("rank_v", &spec.rank_v, kRank);
   section.Int("rank_h", &spec.rank_h, kRank);
   section.IntsOrWord("patch_layers", "auto", &spec.patch_layers, kLayer, kLayers);
-  ReadRecomputed(section, &spec.recompute_layers);
-  ReadCodec(section, &spec.codec);
+  ReadLayerRange(section, "recompute_layers", &spec.recompute_layers);
+  ReadCodec(section, "codec", &spec.codec);
   section.Int("native_head", &spec.native_head, kNative);
   section.Int("native_tail", &spec.native_tail, kNative);
-  if (!IsEvalMode(spec.mode)) {
-    section.Fail("mode", absl::StrCat("\"", spec.mode, "\" is none of ", ModeNames()));
+  if (!IsModeName(spec.mode)) {
+    section.Fail("mode", absl::StrCat("\"", spec.mode, "\" is none of ", ModesOfTheTable()));
   } else if (const std::string why = ContradictionIn(spec); !why.empty()) {
     section.Fail("mode", why);
   }
@@ -94,24 +62,6 @@ void ReadRows(YamlSection root, std::vector<ModeRow>* rows) {
       section.Fail("name", absl::StrCat("\"", row.name, "\" stands twice in group ", row.group));
     }
     rows->push_back(std::move(row));
-  }
-}
-
-void ReadCodecs(YamlSection& section, std::string_view key, std::vector<Codec>* codecs) {
-  if (!section.Has(key)) return;
-  std::vector<std::string> names;
-  section.Strings(key, &names, {.min = 0, .max = 8});
-  codecs->clear();
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    const std::optional<Codec> codec = CodecByName(name);
-    if (!codec) {
-      section.Fail(key, absl::StrCat("\"", name, "\" is none of ", CodecNames()));
-    } else if (!seen.insert(name).second) {
-      section.Fail(key, absl::StrCat(name, " stands twice"));
-    } else {
-      codecs->push_back(*codec);
-    }
   }
 }
 

@@ -1,8 +1,7 @@
-// The rows of the table and their codecs in YAML.
+// The rows of the table in YAML.
 #ifndef SCD_EVAL_ROWS_CONFIG_H_
 #define SCD_EVAL_ROWS_CONFIG_H_
 
-#include <string_view>
 #include <vector>
 
 #include "common/config/yaml_reader.h"
@@ -13,9 +12,6 @@ namespace scd {
 // `rows`, which replace those that are there. Errors stay in the reader: a mode that does not exist, settings
 // that contradict it, two rows of one name in one group.
 void ReadRows(YamlSection root, std::vector<ModeRow>* rows);
-
-// A list of codecs by name.
-void ReadCodecs(YamlSection& section, std::string_view key, std::vector<Codec>* codecs);
 
 }  // namespace scd
 

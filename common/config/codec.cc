@@ -16,6 +16,13 @@ std::string_view CodecName(Codec codec) {
   return "unknown";
 }
 
+std::optional<Codec> CodecByName(std::string_view name) {
+  for (const Codec codec : kAllCodecs) {
+    if (CodecName(codec) == name) return codec;
+  }
+  return std::nullopt;
+}
+
 std::int64_t CodecBits(Codec codec) {
   switch (codec) {
     case Codec::kBF16:

@@ -2,7 +2,9 @@
 #ifndef SCD_COMMON_CONFIG_CODEC_H_
 #define SCD_COMMON_CONFIG_CODEC_H_
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace scd {
@@ -17,11 +19,18 @@ enum class Codec : std::uint8_t {
   kInt4 = 4,
 };
 
+inline constexpr std::array kAllCodecs = {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4};
+
 // "bf16", "f32", "int8", "int4".
 std::string_view CodecName(Codec codec);
+std::optional<Codec> CodecByName(std::string_view name);
 
 // Bits of one number, without scales.
 std::int64_t CodecBits(Codec codec);
+
+// Numbers of an integer codec that share a scale and a minimum, and the bytes of the two.
+inline constexpr std::int64_t kQuantGroup = 32;
+inline constexpr std::int64_t kQuantGroupHeaderBytes = 4;
 
 inline bool IsQuantized(Codec codec) {
   return codec == Codec::kInt8 || codec == Codec::kInt4;

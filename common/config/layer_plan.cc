@@ -8,10 +8,6 @@
 namespace scd {
 namespace {
 
-// Bits of an f16 scale and minimum, for each group of quantised numbers.
-constexpr double kScaleBits = 32;
-constexpr double kGroupSize = 32;
-
 // "96", or "64-96" where layers differ.
 std::string RankRange(const std::vector<std::int64_t>& ranks) {
   const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end());
@@ -30,13 +26,14 @@ std::vector<std::int64_t> LayersTreated(const LayerPlan& plan, LayerTreatment tr
   return found;
 }
 
-// Bytes of one token's row, or of its share of the groups of columns.
+// Bytes of one token's numbers, and of its share of the scales where groups go over tokens.
 double RowBytes(Codec codec, const SentKind& sent) {
-  const double bits = static_cast<double>(sent.rank * CodecBits(codec));
-  if (!IsQuantized(codec)) return bits / 8;
-  if (sent.kind == CodeKind::kK) return (bits + static_cast<double>(sent.rank) * kScaleBits / kGroupSize) / 8;
-  const double groups = static_cast<double>((sent.rank + 31) / 32);
-  return static_cast<double>((sent.rank * CodecBits(codec) + 7) / 8) + groups * kScaleBits / 8;
+  const std::int64_t numbers = (sent.rank * CodecBits(codec) + 7) / 8;
+  if (!IsQuantized(codec)) return static_cast<double>(numbers);
+  const double groups = sent.kind == CodeKind::kK
+                            ? static_cast<double>(sent.rank) / static_cast<double>(kQuantGroup)
+                            : static_cast<double>((sent.rank + kQuantGroup - 1) / kQuantGroup);
+  return static_cast<double>(numbers) + groups * static_cast<double>(kQuantGroupHeaderBytes);
 }
 
 }  // namespace

@@ -16,6 +16,15 @@ void ReadHostPort(YamlSection& section, std::string_view key, HostPort* value) {
   }
 }
 
+void ReadLogLevel(YamlSection root, LogLevel* level) {
+  YamlSection log = root.Section("log");
+  log.Choice("level", level,
+             {{"debug", LogLevel::kDebug},
+              {"info", LogLevel::kInfo},
+              {"warning", LogLevel::kWarning},
+              {"error", LogLevel::kError}});
+}
+
 void ReadDaemonConfig(YamlSection root, DaemonConfig* config) {
   YamlSection server = root.Section("server");
   ReadHostPort(server, "listen", &config->grpc.listen);
@@ -50,12 +59,7 @@ void ReadDaemonConfig(YamlSection root, DaemonConfig* config) {
     if (metrics.Has("listen")) config->metrics_listen = listen;
   }
 
-  YamlSection log = root.Section("log");
-  log.Choice("level", &config->log_level,
-             {{"debug", LogLevel::kDebug},
-              {"info", LogLevel::kInfo},
-              {"warning", LogLevel::kWarning},
-              {"error", LogLevel::kError}});
+  ReadLogLevel(root, &config->log_level);
 }
 
 }  // namespace scd

@@ -24,6 +24,9 @@ struct DaemonConfig {
 // Reads sections `server`, `metrics` and `log` over what `config` holds. Errors stay in the reader.
 void ReadDaemonConfig(YamlSection root, DaemonConfig* config);
 
+// log.level of a configuration, also of programs that serve nothing.
+void ReadLogLevel(YamlSection root, LogLevel* level);
+
 // "host:port" of a key, for peers too. Errors stay in the reader.
 void ReadHostPort(YamlSection& section, std::string_view key, HostPort* value);
 

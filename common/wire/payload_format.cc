@@ -9,9 +9,6 @@
 namespace scd {
 namespace {
 
-// f16 scale and minimum of one group.
-constexpr std::int64_t kGroupHeaderBytes = 4;
-
 std::int64_t NumGroups(std::int64_t rank) {
   return (rank + kQuantGroup - 1) / kQuantGroup;
 }
@@ -24,7 +21,7 @@ bool AllFiniteAs(DType dtype, absl::string_view bytes) {
 bool HeadersAreFinite(Codec codec, CodeKind kind, std::int64_t num_tokens, std::int64_t rank,
                       absl::string_view payload) {
   const std::int64_t granule = GranuleTokens(codec, kind);
-  const std::int64_t header = (kind == CodeKind::kK ? rank : NumGroups(rank)) * kGroupHeaderBytes;
+  const std::int64_t header = (kind == CodeKind::kK ? rank : NumGroups(rank)) * kQuantGroupHeaderBytes;
   for (std::int64_t begin = 0; begin < num_tokens; begin += granule) {
     const auto offset = static_cast<std::size_t>(PayloadBytes(codec, kind, begin, rank));
     if (!AllFiniteAs(DType::kF16, payload.substr(offset, static_cast<std::size_t>(header)))) return false;
@@ -48,7 +45,7 @@ std::int64_t PayloadBytes(Codec codec, CodeKind kind, std::int64_t num_tokens, s
   const std::int64_t granule = GranuleTokens(codec, kind);
   const std::int64_t headers =
       kind == CodeKind::kK ? (num_tokens + granule - 1) / granule * rank : num_tokens * NumGroups(rank);
-  return num_tokens * row + headers * kGroupHeaderBytes;
+  return num_tokens * row + headers * kQuantGroupHeaderBytes;
 }
 
 absl::Status CheckPayload(Codec codec, CodeKind kind, std::int64_t num_tokens, std::int64_t rank,

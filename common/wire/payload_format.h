@@ -19,9 +19,6 @@
 
 namespace scd {
 
-// Numbers that share a scale and a minimum.
-inline constexpr std::int64_t kQuantGroup = 32;
-
 // The type that numbers have on their way between payload and device: f32 for integers, which are made and
 // read on the host.
 DType StagingDType(Codec codec);

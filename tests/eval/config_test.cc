@@ -138,6 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"rows: [{mode: selective, recompute_layers: [9, 2]}]", "expected [first, last]"},
         BadCase{"rows: [{mode: local, native_head: 1}]", "local transfers nothing"},
         BadCase{"rows: [{mode: quantized, codec: bf16}]", "needs codec int4 or int8"},
+        BadCase{"rows: [{mode: raw, codec: int4}]", "mode raw sends bf16 or f32"},
         BadCase{"rows: [{mode: scd, codec: int5}]", "\"int5\" is none of bf16, f32, int8, int4"},
         BadCase{"rows: [{mode: scd, native_tail: -1}]", "native_tail"},
         BadCase{"rows: [{mode: scd, tail: 1}]", "tail"},

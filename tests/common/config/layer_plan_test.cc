@@ -67,6 +67,12 @@ TEST(LayerPlanTest, SaysWhatItIs) {
   EXPECT_EQ(plan.ToString(), "patch 1 layer [0] at H 8, native head 0, tail 3, f32");
 }
 
+TEST(LayerPlanTest, CodecsAreFoundByTheirNames) {
+  for (const Codec codec : kAllCodecs) EXPECT_EQ(CodecByName(CodecName(codec)), codec);
+  EXPECT_FALSE(CodecByName("int3").has_value());
+  EXPECT_FALSE(CodecByName("").has_value());
+}
+
 TEST(LayerPlanTest, KindsHaveNames) {
   EXPECT_EQ(CodeKindName(CodeKind::kK), "k");
   EXPECT_EQ(CodeKindName(CodeKind::kV), "v");

@@ -1,8 +1,9 @@
-#include "consumer/transfer_modes.h"
+#include "common/config/transfer_modes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 namespace scd {

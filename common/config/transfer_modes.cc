@@ -1,9 +1,10 @@
-#include "consumer/transfer_modes.h"
+#include "common/config/transfer_modes.h"
 
 #include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace scd {
 namespace {
@@ -39,13 +40,14 @@ bool IsModeName(std::string_view name) {
   return Find(name) != nullptr;
 }
 
+std::vector<std::string> ModeNames() {
+  std::vector<std::string> names;
+  for (const Mode& mode : kModes) names.emplace_back(mode.name);
+  return names;
+}
+
 std::string ModeNamesText() {
-  std::string text = "expected one of ";
-  for (const Mode& mode : kModes) {
-    if (&mode != kModes.data()) text.append(", ");
-    text.append(mode.name);
-  }
-  return text;
+  return absl::StrCat("expected one of ", absl::StrJoin(ModeNames(), ", "));
 }
 
 PlanRequest PlanRequestFor(std::string_view name, const PlanRequest& server) {
@@ -69,6 +71,17 @@ PlanRequest PlanRequestFor(std::string_view name, const PlanRequest& server) {
   }
   if (mode.form == StateForm::kSelective) request.recompute_layers = server.recompute_layers;
   return request;
+}
+
+void Overlay(const PlanRequest& over, PlanRequest* base) {
+  if (over.rank_k) base->rank_k = over.rank_k;
+  if (over.rank_v) base->rank_v = over.rank_v;
+  if (over.rank_h) base->rank_h = over.rank_h;
+  if (over.patch_layers) base->patch_layers = over.patch_layers;
+  if (over.recompute_layers) base->recompute_layers = over.recompute_layers;
+  if (over.native_head) base->native_head = over.native_head;
+  if (over.native_tail) base->native_tail = over.native_tail;
+  if (over.codec) base->codec = over.codec;
 }
 
 absl::Status CheckModeRequest(std::string_view name, const PlanRequest& request) {

@@ -1,10 +1,11 @@
-// The ways in which a prompt's state can come to this consumer, by the names that YAML and requests use. All
-// but "local" are plans for one and the same transfer (transfer_client.h); docs/evaluation.md compares them.
-#ifndef SCD_CONSUMER_TRANSFER_MODES_H_
-#define SCD_CONSUMER_TRANSFER_MODES_H_
+// The ways in which a prompt's state can come to a consumer, by the names that YAML and requests use. All but
+// "local" are plans for one and the same transfer; docs/evaluation.md compares them.
+#ifndef SCD_COMMON_CONFIG_TRANSFER_MODES_H_
+#define SCD_COMMON_CONFIG_TRANSFER_MODES_H_
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/config/layer_plan.h"
@@ -14,6 +15,7 @@ namespace scd {
 inline constexpr std::string_view kLocalMode = "local";  // native prefill, nothing is transferred
 inline constexpr std::string_view kScdMode = "scd";      // semantic codes: Reuse and Patch
 
+std::vector<std::string> ModeNames();
 bool IsModeName(std::string_view name);
 // "expected one of scd, reuse, local, ...".
 std::string ModeNamesText();
@@ -23,9 +25,12 @@ std::string ModeNamesText();
 // Quantised modes are int4 unless a request says int8.
 PlanRequest PlanRequestFor(std::string_view mode, const PlanRequest& server);
 
+// What `over` asks for, over `base`; the form stays.
+void Overlay(const PlanRequest& over, PlanRequest* base);
+
 // Whether a request makes sense for its mode: INVALID_ARGUMENT naming the field ("plan.codec: ...").
 absl::Status CheckModeRequest(std::string_view mode, const PlanRequest& request);
 
 }  // namespace scd
 
-#endif  // SCD_CONSUMER_TRANSFER_MODES_H_
+#endif  // SCD_COMMON_CONFIG_TRANSFER_MODES_H_
