@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/paged_kv.h"
+#include "kernels/quantized_matrix.h"
 #include "kernels/rope_table.h"
 #include "kernels/tensor_view.h"
 
@@ -47,7 +48,9 @@ class Buffer {
   virtual Device device() const = 0;
 
   // A contiguous view of the first bytes; dtype and shape must fit into size_bytes().
-  TensorView View(DType dtype, const Shape& shape) const { return TensorView(data(), dtype, shape, device()); }
+  TensorView View(DType dtype, const Shape& shape) const {
+    return TensorView(data(), dtype, shape, device());
+  }
 };
 
 enum class MemoryKind : std::uint8_t {
@@ -55,7 +58,8 @@ enum class MemoryKind : std::uint8_t {
   kStaging,  // host memory that copies to and from the device fast (pinned for CUDA)
 };
 
-// How products are computed. kAuto: bf16 with f32 accumulation where the CPU or GPU has it in hardware, else f32.
+// How products are computed. kAuto: bf16 with f32 accumulation where the CPU or GPU has it in hardware, else
+// f32.
 enum class MathMode : std::uint8_t { kAuto, kF32, kBF16 };
 
 // A weight matrix (and bias) in the layout that this backend multiplies fastest with. Belongs to its backend.
@@ -66,9 +70,32 @@ class PackedWeight {
   virtual std::int64_t out_features() const = 0;
 };
 
+// How PackWeight keeps the numbers of a matrix.
+enum class WeightFormat : std::uint8_t {
+  kDense,  // f32 or bf16, as the backend's MathMode says
+  kInt8,   // integers in groups of 32 (QuantizeMatrix)
+  kInt4,
+};
+
+struct PackOptions {
+  WeightFormat format = WeightFormat::kDense;
+  // Ascending, inside (0, out_features): where MatMulOptions may cut the columns of the result. Several
+  // matrices that are multiplied with one x (Q, K and V; gate and up) are packed as one, cut between them.
+  absl::Span<const std::int64_t> cuts = {};
+};
+
+// Columns [begin, end) of a product's result, each 0, out_features or one of the weight's cuts.
+struct ColumnRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;  // 0: out_features
+};
+
 struct MatMulOptions {
   bool accumulate = false;  // out += x W^T + b instead of out = x W^T + b
+  ColumnRange columns = {};      // only these are computed; out has as many columns
 };
+
+enum class KvPart : std::uint8_t { kK, kV };
 
 struct GemmOptions {
   bool transpose_a = false;  // a is stored [k, m]
@@ -101,13 +128,23 @@ class Backend {
   virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
   virtual absl::Status Synchronize(Stream& stream) = 0;
 
-  // dst and src have one shape; dtypes among f32, f16, bf16 are converted, others must be equal. Host <-> device
-  // and device <-> device; both may be strided in the first dimension.
+  // dst and src have one shape; dtypes among f32, f16, bf16 are converted, others must be equal. Host <->
+  // device and device <-> device; both may be strided in the first dimension.
   virtual absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) = 0;
 
   // --- weights ---
   // weight: [out, in] f32, f16 or bf16 on the host; bias: [out] f32 on the host or empty.
-  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias) = 0;
+  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight,
+                                                                   ConstTensorView bias,
+                                                                   const PackOptions& options = {}) = 0;
+
+  // A matrix that is quantised already, without another rounding; bias and cuts as above. Products of few
+  // rows round each row of x to 8 bits in groups of 32; products of many rows take x as it is.
+  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(
+      const QuantizedMatrix& /*weight*/, ConstTensorView /*bias*/,
+      absl::Span<const std::int64_t> /*cuts*/ = {}) {
+    return absl::UnimplementedError("PackQuantized");
+  }
 
   // out[rows, out_features] = x[rows, in_features] W^T + bias.
   virtual absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
@@ -124,7 +161,8 @@ class Backend {
                                TensorView out) = 0;
 
   // Turns x [tokens, heads, head_dim] in place; positions [tokens] i32, each in [0, rows of the table).
-  virtual absl::Status Rope(Stream& stream, TensorView x, ConstTensorView positions, const RopeTable& table) = 0;
+  virtual absl::Status Rope(Stream& stream, TensorView x, ConstTensorView positions,
+                            const RopeTable& table) = 0;
 
   // out[rows, dim] = silu(gate[rows, dim]) * up[rows, dim]; out may be gate or up.
   virtual absl::Status SwiGlu(Stream& stream, ConstTensorView gate, ConstTensorView up, TensorView out) = 0;
@@ -136,15 +174,26 @@ class Backend {
   virtual absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) = 0;
 
   // --- KV cache ---
-  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages. Either
-  // k or v may be an empty view: then only the other is written.
-  virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
-                               const PagedKv& kv) = 0;
+  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages.
+  // Either k or v may be an empty view: then only the other is written.
+  virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v,
+                               ConstTensorView positions, const PagedKv& kv) = 0;
+
+  // A frame of Reuse codes into pages in one pass: codes [tokens, rank] f32 or bf16 times `decoder` [d_kv,
+  // rank], plus its bias, turned by `rope` (nullptr: as it is) at `positions` [tokens] i32, and written as K
+  // or V there.
+  virtual absl::Status DecodeIntoKv(Stream& /*stream*/, ConstTensorView /*codes*/,
+                                    const PackedWeight& /*decoder*/, KvPart /*part*/,
+                                    ConstTensorView /*positions*/, const RopeTable* /*rope*/,
+                                    const PagedKv& /*kv*/) {
+    return absl::UnimplementedError("DecodeIntoKv");
+  }
 
   // Causal attention of q (after RoPE) [rows, heads, head_dim] over paged KV, grouped queries (heads is a
   // multiple of the pages' kv_heads); out [rows, heads, head_dim]. Sequences' rows do not overlap. Never
   // materialises a [rows, positions] matrix.
-  virtual absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
+  virtual absl::Status Attention(Stream& stream, ConstTensorView q,
+                                 absl::Span<const AttentionSequence> sequences,
                                  const AttentionOptions& options, TensorView out) = 0;
 };
 

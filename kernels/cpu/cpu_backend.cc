@@ -59,7 +59,8 @@ std::string CpuBackend::Describe() const {
 }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensorView weight,
-                                                                     ConstTensorView bias) {
+                                                                     ConstTensorView bias,
+                                                                     const PackOptions& /*options*/) {
   SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
   if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias);
   if (products_ == Products::kOneDnnBf16) {

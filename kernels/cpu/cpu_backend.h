@@ -24,8 +24,8 @@ class CpuBackend final : public HostBackend {
   std::string Describe() const override;
 
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override;
-  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight,
-                                                           ConstTensorView bias) override;
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
+                                                           const PackOptions& options) override;
   absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
                       const MatMulOptions& options) override;
   absl::Status Gemm(Stream& stream, ConstTensorView a, ConstTensorView b, TensorView c,

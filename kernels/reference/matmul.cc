@@ -32,7 +32,8 @@ float RoundToBf16(float value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackWeight(ConstTensorView weight,
-                                                                           ConstTensorView bias) {
+                                                                           ConstTensorView bias,
+                                                                           const PackOptions& /*options*/) {
   SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
   auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1));
   packed->values.reserve(static_cast<std::size_t>(weight.num_elements()));

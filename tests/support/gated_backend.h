@@ -53,9 +53,18 @@ class GatedBackend : public Backend {
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override {
     return backend_->Copy(stream, dst, src);
   }
-  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight,
-                                                           ConstTensorView bias) override {
-    return backend_->PackWeight(weight, bias);
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
+                                                           const PackOptions& options) override {
+    return backend_->PackWeight(weight, bias, options);
+  }
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(const QuantizedMatrix& weight,
+                                                              ConstTensorView bias,
+                                                              absl::Span<const std::int64_t> cuts) override {
+    return backend_->PackQuantized(weight, bias, cuts);
+  }
+  absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder, KvPart part,
+                            ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override {
+    return backend_->DecodeIntoKv(stream, codes, decoder, part, positions, rope, kv);
   }
   absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
                       const MatMulOptions& options) override {
