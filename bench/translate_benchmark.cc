@@ -130,8 +130,8 @@ class Pair {
     SCD_ASSIGN_OR_RETURN(stream_, backend_->CreateStream());
     SCD_ASSIGN_OR_RETURN(projection_, backend_->PackWeight(weight_.view(), {}));
     const std::vector<KvProjection> projections(static_cast<std::size_t>(shapes.num_layers),
-                                                {.k = projection_.get(),
-                                                 .v = projection_.get(),
+                                                {.k = {.weight = projection_.get()},
+                                                 .v = {.weight = projection_.get()},
                                                  .k_norm = {},
                                                  .norm_epsilon = 1e-5f,
                                                  .num_kv_heads = shapes.num_kv_heads,

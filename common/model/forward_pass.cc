@@ -17,9 +17,12 @@ std::int64_t NumRows(const ForwardChunk& chunk) {
 }  // namespace
 
 KvProjection MakeKvProjection(const ModelConfig& config, const LayerWeights& weights) {
-  return KvProjection{weights.k.get(),     weights.v.get(),
-                      weights.k_norm.view, static_cast<float>(config.rms_norm_eps),
-                      config.num_kv_heads, config.head_dim};
+  return KvProjection{.k = {.weight = weights.k.get()},
+                      .v = {.weight = weights.v.get()},
+                      .k_norm = weights.k_norm.view,
+                      .norm_epsilon = static_cast<float>(config.rms_norm_eps),
+                      .num_kv_heads = config.num_kv_heads,
+                      .head_dim = config.head_dim};
 }
 
 std::int64_t NumLogitRows(const ForwardChunk& chunk) {

@@ -21,8 +21,8 @@ struct LayerDecoders {
 };
 
 absl::Status CheckProjection(const BundleManifest& m, std::int64_t layer, const KvProjection& p) {
-  const auto fits = [&](const PackedWeight* weight) {
-    return weight != nullptr && weight->in_features() == m.hidden_size && weight->out_features() == m.d_kv();
+  const auto fits = [&](const WeightPart& part) {
+    return part.weight != nullptr && part.weight->in_features() == m.hidden_size && part.width() == m.d_kv();
   };
   if (p.num_kv_heads == m.num_kv_heads && p.head_dim == m.head_dim && fits(p.k) && fits(p.v)) {
     return absl::OkStatus();

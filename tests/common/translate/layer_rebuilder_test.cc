@@ -38,8 +38,8 @@ class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
     ASSERT_NE(bundle_, nullptr);
     w_k_ = *backend_->PackWeight(expected_.Get("model.w_k"), expected_.Get("model.b_k"));
     w_v_ = *backend_->PackWeight(expected_.Get("model.w_v"), expected_.Get("model.b_v"));
-    projection_ = {.k = w_k_.get(),
-                   .v = w_v_.get(),
+    projection_ = {.k = {.weight = w_k_.get()},
+                   .v = {.weight = w_v_.get()},
                    .k_norm = expected_.Get("model.k_norm"),
                    .norm_epsilon = 1e-6f,
                    .num_kv_heads = kHeads,
@@ -265,11 +265,11 @@ TEST_P(LayerRebuilderTest, ModelsOfAnotherShapeAreRefused) {
   ExpectRefused(Create(plan).status(),
                 "K/V product of layer 0 has another shape than the bundle's: hidden 12, 2 heads");
   projection_ = good;
-  projection_.v = nullptr;
+  projection_.v = {};
   ExpectRefused(Create(plan).status(), "K/V product of layer 0");
   projection_ = good;
   const auto narrow = *backend_->PackWeight(expected_.Get("model.w_k").rows(0, 4), ConstTensorView());
-  projection_.k = narrow.get();
+  projection_.k = {.weight = narrow.get()};
   ExpectRefused(Create(plan).status(), "K/V product of layer 0");
   projection_ = good;
   const std::vector<KvProjection> three(3, projection_);
