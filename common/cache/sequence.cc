@@ -1,57 +1,146 @@
 #include "common/cache/sequence.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
-namespace {
 
-// Puts the page numbers where kernels read them.
-absl::StatusOr<std::unique_ptr<Buffer>> MakeBlockTable(Backend& backend,
-                                                       const std::vector<std::int32_t>& pages) {
-  const Shape shape{static_cast<std::int64_t>(pages.size())};
-  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> table,
-                       backend.Allocate(MemoryKind::kDevice, pages.size() * sizeof(std::int32_t)));
-  SCD_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend.CreateStream());
-  SCD_RETURN_IF_ERROR(backend.Copy(*stream, table->View(DType::kI32, shape),
-                                   ConstTensorView(pages.data(), DType::kI32, shape)));
-  SCD_RETURN_IF_ERROR(backend.Synchronize(*stream));
-  return table;
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Sequence>> Sequence::Create(PagedKvCache& cache, std::int64_t max_tokens) {
-  if (max_tokens < 1) {
+absl::StatusOr<std::unique_ptr<Sequence>> Sequence::Create(PagedKvCache& cache,
+                                                           const SequenceOptions& options) {
+  if (options.max_tokens < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("sequence: max_tokens is ", max_tokens, ", expected at least 1"));
+        absl::StrCat("sequence: max_tokens is ", options.max_tokens, ", expected at least 1"));
   }
-  SCD_ASSIGN_OR_RETURN(std::vector<std::int32_t> pages, cache.Acquire(cache.PagesFor(max_tokens)));
-  auto give_back = absl::MakeCleanup([&cache, &pages] { cache.Release(pages); });
-  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> block_table, MakeBlockTable(cache.backend(), pages));
-  std::move(give_back).Cancel();
-  return absl::WrapUnique(new Sequence(cache, max_tokens, std::move(pages), std::move(block_table)));
+  const std::int64_t max_valid = std::clamp<std::int64_t>(options.max_prefix_tokens, 0, options.max_tokens);
+  const auto max_blocks = static_cast<std::size_t>(cache.PagesFor(max_valid));
+  SCD_ASSIGN_OR_RETURN(
+      PagedKvCache::PrefixPages pages,
+      cache.AcquireWithPrefix(options.prefix.first(std::min(options.prefix.size(), max_blocks)),
+                              cache.PagesFor(options.max_tokens)));
+  // From here on the pages go with the sequence.
+  auto sequence = absl::WrapUnique(new Sequence(cache, options.max_tokens, std::move(pages.pages)));
+  SCD_RETURN_IF_ERROR(sequence->block_table_.Set(sequence->pages_));
+  const std::int64_t known = pages.num_known * cache.layout().page_tokens;
+  if (known > max_valid) SCD_RETURN_IF_ERROR(sequence->MakeWritable(max_valid, known));
+  SCD_RETURN_IF_ERROR(sequence->MarkValid(0, std::min(known, max_valid)));
+  return sequence;
 }
 
-Sequence::Sequence(PagedKvCache& cache, std::int64_t max_tokens, std::vector<std::int32_t> pages,
-                   std::unique_ptr<Buffer> block_table)
-    : cache_(cache),
-      max_tokens_(max_tokens),
-      pages_(std::move(pages)),
-      block_table_(std::move(block_table)) {}
+Sequence::Sequence(PagedKvCache& cache, std::int64_t max_tokens, std::vector<std::int32_t> pages)
+    : cache_(cache), max_tokens_(max_tokens), pages_(std::move(pages)), block_table_(cache.backend()) {}
 
 Sequence::~Sequence() {
   cache_.Release(pages_);
 }
 
 PagedKv Sequence::view(std::int64_t layer) const {
-  return PagedKv{cache_.k_pages(layer), cache_.v_pages(layer),
-                 block_table_->View(DType::kI32, {num_pages()})};
+  const PageMemory& memory = cache_.memory();
+  return PagedKv{.k_pages = memory.k_pages(layer),
+                 .v_pages = memory.v_pages(layer),
+                 .block_table = block_table_.view(),
+                 .k_scales = memory.k_scales(layer),
+                 .v_scales = memory.v_scales(layer)};
+}
+
+absl::Status Sequence::Reserve(std::int64_t num_tokens) {
+  if (num_tokens <= max_tokens_) return absl::OkStatus();
+  const std::int64_t more = cache_.PagesFor(num_tokens) - num_pages();
+  if (more > 0) {
+    SCD_ASSIGN_OR_RETURN(const std::vector<std::int32_t> added, cache_.Acquire(more));
+    std::vector<std::int32_t> pages = pages_;
+    pages.insert(pages.end(), added.begin(), added.end());
+    if (absl::Status status = block_table_.Set(pages); !status.ok()) {
+      cache_.Release(added);
+      return status;
+    }
+    pages_ = std::move(pages);
+  }
+  max_tokens_ = num_tokens;
+  return absl::OkStatus();
+}
+
+absl::Status Sequence::MakeWritable(std::int64_t begin, std::int64_t end) {
+  if (begin < 0 || begin > end || end > num_pages() * layout().page_tokens) {
+    return absl::OutOfRangeError(
+        absl::StrCat("sequence: positions [", begin, ", ", end, ") of a sequence of ", max_tokens_));
+  }
+  if (begin == end) return absl::OkStatus();
+  for (std::int64_t i = begin / layout().page_tokens; i < cache_.PagesFor(end); ++i) {
+    const std::int32_t shared = pages_[static_cast<std::size_t>(i)];
+    if (cache_.IsPrivate(shared)) continue;
+    SCD_ASSIGN_OR_RETURN(const std::vector<std::int32_t> own, cache_.Acquire(1));
+    std::vector<std::int32_t> pages = pages_;
+    pages[static_cast<std::size_t>(i)] = own.front();
+    absl::Status status = cache_.memory().CopyPage(shared, own.front());
+    if (status.ok()) status = block_table_.Set(pages);
+    if (!status.ok()) {
+      cache_.Release(own);
+      return status;
+    }
+    pages_ = std::move(pages);
+    cache_.Release({&shared, 1});
+  }
+  return absl::OkStatus();
+}
+
+std::int64_t Sequence::Publish(absl::Span<const Digest> keys, std::int64_t end) {
+  const std::int64_t blocks =
+      std::min({static_cast<std::int64_t>(keys.size()), end / layout().page_tokens, num_pages()});
+  std::int64_t added = 0;
+  for (; num_published_ < blocks; ++num_published_) {
+    const auto i = static_cast<std::size_t>(num_published_);
+    if (cache_.Publish(keys.first(i + 1), pages_[i])) ++added;
+  }
+  return added;
+}
+
+std::int64_t Sequence::NumPagesInUse() const {
+  absl::MutexLock lock(&mutex_);
+  return valid_.empty() ? 0 : cache_.PagesFor(valid_.rbegin()->second);
+}
+
+std::int64_t Sequence::swap_bytes() const {
+  return NumPagesInUse() * layout().page_bytes();
+}
+
+absl::Status Sequence::SwapOut() {
+  if (swapped_out()) return absl::FailedPreconditionError("sequence: it is swapped out already");
+  const auto page_bytes = static_cast<std::size_t>(layout().page_bytes());
+  const auto in_use = static_cast<std::size_t>(NumPagesInUse());
+  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> bytes,
+                       cache_.backend().Allocate(MemoryKind::kStaging, in_use * page_bytes));
+  for (std::size_t i = 0; i < in_use; ++i) {
+    SCD_RETURN_IF_ERROR(
+        cache_.memory().ReadPage(pages_[i], static_cast<std::byte*>(bytes->data()) + i * page_bytes));
+  }
+  swapped_ = std::move(bytes);
+  cache_.Release(pages_);
+  pages_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status Sequence::SwapIn() {
+  if (!swapped_out()) return absl::FailedPreconditionError("sequence: it is not swapped out");
+  const auto page_bytes = static_cast<std::size_t>(layout().page_bytes());
+  SCD_ASSIGN_OR_RETURN(std::vector<std::int32_t> pages, cache_.Acquire(cache_.PagesFor(max_tokens_)));
+  const auto in_use = static_cast<std::size_t>(NumPagesInUse());
+  absl::Status status = block_table_.Set(pages);
+  for (std::size_t i = 0; status.ok() && i < in_use; ++i) {
+    status =
+        cache_.memory().WritePage(pages[i], static_cast<const std::byte*>(swapped_->data()) + i * page_bytes);
+  }
+  if (!status.ok()) {
+    cache_.Release(pages);
+    return status;
+  }
+  pages_ = std::move(pages);
+  swapped_.reset();
+  return absl::OkStatus();
 }
 
 absl::Status Sequence::MarkValid(std::int64_t begin, std::int64_t end) {

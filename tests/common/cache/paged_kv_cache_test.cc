@@ -98,7 +98,7 @@ TEST_F(PagedKvCacheTest, RefusesImpossibleLayouts) {
     }
   }
   KvLayout layout = layout_;
-  layout.dtype = DType::kBF16;
+  layout.dtype = DType::kF16;
   EXPECT_EQ(code(layout, 1), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(layout_, 0), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(layout_, std::int64_t{1} << 40), absl::StatusCode::kInvalidArgument);
