@@ -68,6 +68,8 @@ class PackedWeight {
   virtual ~PackedWeight() = default;
   virtual std::int64_t in_features() const = 0;
   virtual std::int64_t out_features() const = 0;
+  // PackOptions::cuts.
+  virtual absl::Span<const std::int64_t> cuts() const = 0;
 };
 
 // How PackWeight keeps the numbers of a matrix.
@@ -81,6 +83,7 @@ struct PackOptions {
   WeightFormat format = WeightFormat::kDense;
   // Ascending, inside (0, out_features): where MatMulOptions may cut the columns of the result. Several
   // matrices that are multiplied with one x (Q, K and V; gate and up) are packed as one, cut between them.
+  // Copied.
   absl::Span<const std::int64_t> cuts = {};
 };
 
@@ -91,8 +94,8 @@ struct ColumnRange {
 };
 
 struct MatMulOptions {
-  bool accumulate = false;  // out += x W^T + b instead of out = x W^T + b
-  ColumnRange columns = {};      // only these are computed; out has as many columns
+  bool accumulate = false;   // out += x W^T + b instead of out = x W^T + b
+  ColumnRange columns = {};  // only these are computed; out has as many columns
 };
 
 enum class KvPart : std::uint8_t { kK, kV };
@@ -133,7 +136,8 @@ class Backend {
   virtual absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) = 0;
 
   // --- weights ---
-  // weight: [out, in] f32, f16 or bf16 on the host; bias: [out] f32 on the host or empty.
+  // weight: [out, in] f32, f16 or bf16 on the host, for kInt8 and kInt4 with `in` a multiple of kWeightGroup;
+  // bias: [out] f32 on the host or empty.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight,
                                                                    ConstTensorView bias,
                                                                    const PackOptions& options = {}) = 0;
@@ -141,12 +145,9 @@ class Backend {
   // A matrix that is quantised already, without another rounding; bias and cuts as above. Products of few
   // rows round each row of x to 8 bits in groups of 32; products of many rows take x as it is.
   virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(
-      const QuantizedMatrix& /*weight*/, ConstTensorView /*bias*/,
-      absl::Span<const std::int64_t> /*cuts*/ = {}) {
-    return absl::UnimplementedError("PackQuantized");
-  }
+      const QuantizedMatrix& weight, ConstTensorView bias, absl::Span<const std::int64_t> cuts = {}) = 0;
 
-  // out[rows, out_features] = x[rows, in_features] W^T + bias.
+  // out[rows, out_features] = x[rows, in_features] W^T + bias; with options.columns only those of out.
   virtual absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
                               const MatMulOptions& options = {}) = 0;
 

@@ -65,6 +65,20 @@ absl::Status CheckPages(std::string_view op, const PagedKv& kv, Device device) {
   return CheckOperand(op, "block_table", kv.block_table, device, kIndex, {kAnyDim});
 }
 
+absl::Status CheckBiasAndCuts(std::string_view op, std::int64_t out_features, const ConstTensorView& bias,
+                              absl::Span<const std::int64_t> cuts) {
+  std::int64_t previous = 0;
+  for (const std::int64_t cut : cuts) {
+    if (cut <= previous || cut >= out_features) {
+      return Bad(op, "cuts", "has ", cut, " after ", previous, ", expected ascending values below ",
+                 out_features);
+    }
+    previous = cut;
+  }
+  if (bias.empty()) return absl::OkStatus();
+  return CheckOperand(op, "bias", bias, Device::kHost, kFloat, {out_features});
+}
+
 }  // namespace
 
 absl::Status CheckOperand(std::string_view op, std::string_view operand, const ConstTensorView& view,
@@ -104,19 +118,43 @@ absl::Status CheckCopy(const ConstTensorView& dst, const ConstTensorView& src) {
   return CheckStrides(kOp, "src", src);
 }
 
-absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias) {
+absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias,
+                             const PackOptions& options) {
   constexpr std::string_view kOp = "PackWeight";
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "weight", weight, Device::kHost, kAnyFloat, {kAnyDim, kAnyDim}));
   if (weight.dim(0) < 1) return Bad(kOp, "weight", "has no rows");
-  if (bias.empty()) return absl::OkStatus();
-  return CheckOperand(kOp, "bias", bias, Device::kHost, kFloat, {weight.dim(0)});
+  return CheckBiasAndCuts(kOp, weight.dim(0), bias, options.cuts);
+}
+
+absl::Status CheckPackQuantized(const QuantizedMatrix& weight, const ConstTensorView& bias,
+                                absl::Span<const std::int64_t> cuts) {
+  constexpr std::string_view kOp = "PackQuantized";
+  if (const absl::Status status = weight.Validate(); !status.ok()) {
+    return Bad(kOp, "weight", status.message());
+  }
+  return CheckBiasAndCuts(kOp, weight.out_features, bias, cuts);
 }
 
 absl::Status CheckMatMul(const ConstTensorView& x, const PackedWeight& weight, const ConstTensorView& out,
-                         Device device) {
+                         const MatMulOptions& options, Device device) {
   constexpr std::string_view kOp = "MatMul";
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, weight.in_features()}));
-  return CheckOperand(kOp, "out", out, device, kFloat, {x.dim(0), weight.out_features()});
+  const ColumnRange columns = ResultColumns(weight, options);
+  const absl::Span<const std::int64_t> cuts = weight.cuts();
+  for (const std::int64_t column : {columns.begin, columns.end}) {
+    if (column != 0 && column != weight.out_features() &&
+        std::find(cuts.begin(), cuts.end(), column) == cuts.end()) {
+      return Bad(kOp, "options.columns", "is cut at ", column, ", where the weight is not");
+    }
+  }
+  if (columns.begin >= columns.end) {
+    return Bad(kOp, "options.columns", "is from ", columns.begin, " to ", columns.end);
+  }
+  return CheckOperand(kOp, "out", out, device, kFloat, {x.dim(0), columns.end - columns.begin});
+}
+
+ColumnRange ResultColumns(const PackedWeight& weight, const MatMulOptions& options) {
+  return {options.columns.begin, options.columns.end == 0 ? weight.out_features() : options.columns.end};
 }
 
 absl::Status CheckGemm(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& c,

@@ -24,9 +24,12 @@ absl::Status CheckOperand(std::string_view op, std::string_view operand, const C
                           std::initializer_list<std::int64_t> expected);
 
 absl::Status CheckCopy(const ConstTensorView& dst, const ConstTensorView& src);
-absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias);
+absl::Status CheckPackWeight(const ConstTensorView& weight, const ConstTensorView& bias,
+                             const PackOptions& options);
+absl::Status CheckPackQuantized(const QuantizedMatrix& weight, const ConstTensorView& bias,
+                                absl::Span<const std::int64_t> cuts);
 absl::Status CheckMatMul(const ConstTensorView& x, const PackedWeight& weight, const ConstTensorView& out,
-                         Device device);
+                         const MatMulOptions& options, Device device);
 absl::Status CheckGemm(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& c,
                        const GemmOptions& options, Device device);
 absl::Status CheckRmsNorm(const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
@@ -42,6 +45,9 @@ absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
                           const ConstTensorView& positions, const PagedKv& kv, Device device);
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
                             const AttentionOptions& options, const ConstTensorView& out, Device device);
+
+// options.columns with its end filled in.
+ColumnRange ResultColumns(const PackedWeight& weight, const MatMulOptions& options);
 
 // --- values in host memory ---
 

@@ -20,34 +20,37 @@ constexpr std::int64_t kSliceColumns = 192;
 class Bf16Weight final : public CpuWeight {
  public:
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const ConstTensorView& weight,
-                                                           const ConstTensorView& bias) {
+                                                           const ConstTensorView& bias,
+                                                           absl::Span<const std::int64_t> cuts) {
     auto values = hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(weight.num_elements()));
     if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
     ConvertRows(weight, TensorView(values.get(), DType::kBF16, weight.shape()), 0, weight.dim(0));
-    auto packed = std::unique_ptr<Bf16Weight>(new Bf16Weight(weight, std::move(values)));
+    auto packed = std::unique_ptr<Bf16Weight>(new Bf16Weight(weight, cuts, std::move(values)));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
     return packed;
   }
 
-  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
+  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);
     auto rounded = hwy::AllocateAligned<float>(static_cast<std::size_t>(rows * in_features()));
     if (rounded == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
     RoundRows(x, rounded.get());
-    if (rows > kFewRows) return MultiplySlices(pool, rounded.get(), out, accumulate);
-    const FewRowsProduct product{rounded.get(), in_features(),   rows,          in_features(),
-                                 bias(),        out.as<float>(), out.stride(0), accumulate};
-    const Partition columns = FewRowsPieces(pool.num_threads(), out_features(), in_features());
-    pool.ParallelFor(columns.num_pieces(), [&](std::int64_t i) {
-      MultiplyFewRowsBf16(product, values_.get(), columns[i].begin, columns[i].end);
+    if (rows > kFewRows) return MultiplySlices(pool, rounded.get(), out, columns, accumulate);
+    const FewRowsProduct product{rounded.get(),       in_features(),   rows,          in_features(),
+                                 bias(columns.begin), out.as<float>(), out.stride(0), accumulate};
+    const std::uint16_t* values = values_.get() + columns.begin * in_features();
+    const Partition pieces = FewRowsPieces(pool.num_threads(), columns.end - columns.begin, in_features());
+    pool.ParallelFor(pieces.num_pieces(), [&](std::int64_t i) {
+      MultiplyFewRowsBf16(product, values, pieces[i].begin, pieces[i].end);
     });
     return absl::OkStatus();
   }
 
  private:
-  Bf16Weight(const ConstTensorView& weight, hwy::AlignedFreeUniquePtr<std::uint16_t[]> values)
-      : CpuWeight(weight.dim(0), weight.dim(1)), values_(std::move(values)) {}
+  Bf16Weight(const ConstTensorView& weight, absl::Span<const std::int64_t> cuts,
+             hwy::AlignedFreeUniquePtr<std::uint16_t[]> values)
+      : CpuWeight(weight.dim(0), weight.dim(1), cuts), values_(std::move(values)) {}
 
   // x, rounded to bf16 and held in f32.
   void RoundRows(const ConstTensorView& x, float* rounded) const {
@@ -58,24 +61,26 @@ class Bf16Weight final : public CpuWeight {
     }
   }
 
-  absl::Status MultiplySlices(ThreadPool& pool, const float* rounded, const TensorView& out,
+  absl::Status MultiplySlices(ThreadPool& pool, const float* rounded, const TensorView& out, Range columns,
                               bool accumulate) const {
-    const Partition slices(out_features(), Partition::CeilDiv(out_features(), kSliceColumns), 1);
+    const std::int64_t num_columns = columns.end - columns.begin;
+    const Partition slices(num_columns, Partition::CeilDiv(num_columns, kSliceColumns), 1);
     FirstError error;
     pool.ParallelFor(slices.num_pieces(), [&](std::int64_t i) {
-      const std::int64_t begin = slices[i].begin;
-      const std::int64_t columns = slices[i].end - begin;
-      auto widened = hwy::AllocateAligned<float>(static_cast<std::size_t>(columns * in_features()));
+      const std::int64_t count = slices[i].end - slices[i].begin;
+      const Range slice = {columns.begin + slices[i].begin, columns.begin + slices[i].end};
+      const TensorView slice_out = out.columns(slices[i].begin, count);
+      auto widened = hwy::AllocateAligned<float>(static_cast<std::size_t>(count * in_features()));
       if (widened == nullptr) {
         error.Update(absl::ResourceExhaustedError("no memory for the operands of a product"));
         return;
       }
-      ConvertRow(DType::kBF16, values_.get() + begin * in_features(), DType::kF32, widened.get(),
-                 columns * in_features());
-      ApplyBias(out, begin, slices[i].end, accumulate);
-      error.Update(Sgemm(out.dim(0), columns, in_features(), 1.0f, {rounded, in_features()},
+      ConvertRow(DType::kBF16, values_.get() + slice.begin * in_features(), DType::kF32, widened.get(),
+                 count * in_features());
+      ApplyBias(slice_out, slice, accumulate);
+      error.Update(Sgemm(out.dim(0), count, in_features(), 1.0f, {rounded, in_features()},
                          {widened.get(), in_features(), true}, accumulate || bias() != nullptr ? 1.0f : 0.0f,
-                         out.as<float>() + begin, std::max(out.stride(0), out.dim(1))));
+                         slice_out.as<float>(), std::max(out.stride(0), out.dim(1))));
     });
     return error.status();
   }
@@ -86,8 +91,9 @@ class Bf16Weight final : public CpuWeight {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBf16Weight(const ConstTensorView& weight,
-                                                          const ConstTensorView& bias) {
-  return Bf16Weight::Create(weight, bias);
+                                                          const ConstTensorView& bias,
+                                                          absl::Span<const std::int64_t> cuts) {
+  return Bf16Weight::Create(weight, bias, cuts);
 }
 
 }  // namespace scd::cpu

@@ -60,24 +60,37 @@ std::string CpuBackend::Describe() const {
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensorView weight,
                                                                      ConstTensorView bias,
-                                                                     const PackOptions& /*options*/) {
-  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
-  if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias);
+                                                                     const PackOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
+  if (options.format != WeightFormat::kDense) {
+    QuantizedMatrix matrix;
+    SCD_RETURN_IF_ERROR(QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8, &matrix));
+    return cpu::PackQuantizedWeight(matrix, bias, options.cuts);
+  }
+  if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias, options.cuts);
   if (products_ == Products::kOneDnnBf16) {
-    auto packed = cpu::PackOneDnnWeight(weight, bias, DType::kBF16, pool_->num_threads());
+    auto packed = cpu::PackOneDnnWeight(weight, bias, options.cuts, DType::kBF16, pool_->num_threads());
     // The library may lack a kernel for a shape; the emulation has one for each.
     if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
   }
-  return cpu::PackBf16Weight(weight, bias);
+  return cpu::PackBf16Weight(weight, bias, options.cuts);
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackQuantized(const QuantizedMatrix& weight,
+                                                                        ConstTensorView bias,
+                                                                        absl::Span<const std::int64_t> cuts) {
+  SCD_RETURN_IF_ERROR(CheckPackQuantized(weight, bias, cuts));
+  return cpu::PackQuantizedWeight(weight, bias, cuts);
 }
 
 absl::Status CpuBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const PackedWeight& weight,
                                 TensorView out, const MatMulOptions& options) {
-  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, device()));
+  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, options, device()));
   const auto* packed = dynamic_cast<const cpu::CpuWeight*>(&weight);
   if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
   if (x.dim(0) == 0) return absl::OkStatus();
-  return packed->Multiply(*pool_, x, out, options.accumulate);
+  const ColumnRange columns = ResultColumns(weight, options);
+  return packed->Multiply(*pool_, x, out, {columns.begin, columns.end}, options.accumulate);
 }
 
 absl::Status CpuBackend::Gemm(Stream& /*stream*/, ConstTensorView a, ConstTensorView b, TensorView c,

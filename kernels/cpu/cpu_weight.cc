@@ -12,15 +12,15 @@ absl::Status CpuWeight::SetBias(const ConstTensorView& bias) {
   return absl::OkStatus();
 }
 
-void CpuWeight::ApplyBias(const TensorView& out, std::int64_t begin, std::int64_t end,
-                          bool accumulate) const {
+void CpuWeight::ApplyBias(const TensorView& out, Range columns, bool accumulate) const {
   if (bias_ == nullptr) return;
+  const float* bias_of_columns = bias(columns.begin);
   for (std::int64_t r = 0; r < out.dim(0); ++r) {
     float* row = out.row<float>(r);
     if (accumulate) {
-      for (std::int64_t i = begin; i < end; ++i) row[i] += bias_[static_cast<std::size_t>(i)];
+      for (std::int64_t i = 0; i < columns.end - columns.begin; ++i) row[i] += bias_of_columns[i];
     } else {
-      std::copy(bias_.get() + begin, bias_.get() + end, row + begin);
+      std::copy_n(bias_of_columns, columns.end - columns.begin, row);
     }
   }
 }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "hwy/aligned_allocator.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/partition.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace scd::cpu {
@@ -17,44 +19,55 @@ class CpuWeight : public PackedWeight {
  public:
   std::int64_t in_features() const final { return in_features_; }
   std::int64_t out_features() const final { return out_features_; }
+  absl::Span<const std::int64_t> cuts() const final { return cuts_; }
 
-  // out[rows, out_features] (+)= x[rows, in_features] W^T + bias; operands were checked.
+  // out[rows, columns] (+)= x[rows, in_features] W^T + bias, `columns` of the result only, whose ends are 0,
+  // out_features or cuts; operands were checked.
   virtual absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
-                                bool accumulate) const = 0;
+                                Range columns, bool accumulate) const = 0;
 
  protected:
-  CpuWeight(std::int64_t out_features, std::int64_t in_features)
-      : out_features_(out_features), in_features_(in_features) {}
+  CpuWeight(std::int64_t out_features, std::int64_t in_features, absl::Span<const std::int64_t> cuts)
+      : out_features_(out_features), in_features_(in_features), cuts_(cuts.begin(), cuts.end()) {}
 
   // Takes a copy of `bias` [out_features] f32, which may be empty.
   absl::Status SetBias(const ConstTensorView& bias);
-  // nullptr where there is none.
-  const float* bias() const { return bias_.get(); }
-  // Puts the bias into (or with accumulate adds it to) columns [begin, end) of out, where a product that adds
-  // to out follows. Without a bias it does nothing.
-  void ApplyBias(const TensorView& out, std::int64_t begin, std::int64_t end, bool accumulate) const;
+  // From that of column `begin` on; nullptr where there is none.
+  const float* bias(std::int64_t begin = 0) const { return bias_ == nullptr ? nullptr : bias_.get() + begin; }
+  // Puts the bias of `columns` into (or with accumulate adds it to) out [rows, columns], where a product that
+  // adds to out follows. Without a bias it does nothing.
+  void ApplyBias(const TensorView& out, Range columns, bool accumulate) const;
 
  private:
   const std::int64_t out_features_;
   const std::int64_t in_features_;
+  const std::vector<std::int64_t> cuts_;
   hwy::AlignedFreeUniquePtr<float[]> bias_;
 };
 
-// Weight is [out, in] f32, f16 or bf16, bias [out] f32 or empty; both were checked.
+// Weight is [out, in] f32, f16 or bf16, bias [out] f32 or empty; these and the cuts were checked.
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& weight,
-                                                         const ConstTensorView& bias);
+                                                         const ConstTensorView& bias,
+                                                         absl::Span<const std::int64_t> cuts);
 
 // For MathMode::kBF16 on a CPU without bf16 instructions: half the memory traffic of f32, the arithmetic in
 // f32 on operands rounded to bf16.
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackBf16Weight(const ConstTensorView& weight,
-                                                          const ConstTensorView& bias);
+                                                          const ConstTensorView& bias,
+                                                          absl::Span<const std::int64_t> cuts);
 
 // In oneDNN's own layout, multiplied by its kernels: dtype kBF16 for a CPU with bf16 instructions,
-// UNIMPLEMENTED on another; or kF32. num_slices: how many parts the columns are cut into, for as many
-// threads.
+// UNIMPLEMENTED on another; or kF32. num_slices: how many parts the columns between two cuts are divided
+// into, for as many threads.
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnWeight(const ConstTensorView& weight,
-                                                            const ConstTensorView& bias, DType dtype,
+                                                            const ConstTensorView& bias,
+                                                            absl::Span<const std::int64_t> cuts, DType dtype,
                                                             int num_slices);
+
+// `weight` and the rest were checked.
+absl::StatusOr<std::unique_ptr<CpuWeight>> PackQuantizedWeight(const QuantizedMatrix& weight,
+                                                               const ConstTensorView& bias,
+                                                               absl::Span<const std::int64_t> cuts);
 
 }  // namespace scd::cpu
 

@@ -14,35 +14,39 @@ namespace {
 class F32Weight final : public CpuWeight {
  public:
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const ConstTensorView& weight,
-                                                           const ConstTensorView& bias) {
+                                                           const ConstTensorView& bias,
+                                                           absl::Span<const std::int64_t> cuts) {
     auto values = hwy::AllocateAligned<float>(static_cast<std::size_t>(weight.num_elements()));
     if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
     ConvertRows(weight, TensorView(values.get(), DType::kF32, weight.shape()), 0, weight.dim(0));
-    auto packed = std::unique_ptr<F32Weight>(new F32Weight(weight, std::move(values)));
+    auto packed = std::unique_ptr<F32Weight>(new F32Weight(weight, cuts, std::move(values)));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
     return packed;
   }
 
-  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
+  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
+    const float* values = values_.get() + columns.begin * in_features();
+    const std::int64_t num_columns = columns.end - columns.begin;
     if (x.dim(0) > kFewRows) {
-      ApplyBias(out, 0, out_features(), accumulate);
-      const ConstTensorView weight(values_.get(), DType::kF32, {out_features(), in_features()});
+      ApplyBias(out, columns, accumulate);
+      const ConstTensorView weight(values, DType::kF32, {num_columns, in_features()});
       const float beta = accumulate || bias() != nullptr ? 1.0f : 0.0f;
       return DenseProduct(pool, x, weight, out, {.transpose_b = true, .beta = beta});
     }
-    const FewRowsProduct product{x.as<float>(), x.stride(0),     x.dim(0),      in_features(),
-                                 bias(),        out.as<float>(), out.stride(0), accumulate};
-    const Partition columns = FewRowsPieces(pool.num_threads(), out_features(), in_features());
-    pool.ParallelFor(columns.num_pieces(), [&](std::int64_t i) {
-      MultiplyFewRowsF32(product, values_.get(), columns[i].begin, columns[i].end);
+    const FewRowsProduct product{x.as<float>(),       x.stride(0),     x.dim(0),      in_features(),
+                                 bias(columns.begin), out.as<float>(), out.stride(0), accumulate};
+    const Partition pieces = FewRowsPieces(pool.num_threads(), num_columns, in_features());
+    pool.ParallelFor(pieces.num_pieces(), [&](std::int64_t i) {
+      MultiplyFewRowsF32(product, values, pieces[i].begin, pieces[i].end);
     });
     return absl::OkStatus();
   }
 
  private:
-  F32Weight(const ConstTensorView& weight, hwy::AlignedFreeUniquePtr<float[]> values)
-      : CpuWeight(weight.dim(0), weight.dim(1)), values_(std::move(values)) {}
+  F32Weight(const ConstTensorView& weight, absl::Span<const std::int64_t> cuts,
+            hwy::AlignedFreeUniquePtr<float[]> values)
+      : CpuWeight(weight.dim(0), weight.dim(1), cuts), values_(std::move(values)) {}
 
   const hwy::AlignedFreeUniquePtr<float[]> values_;  // [out_features, in_features]
 };
@@ -50,8 +54,9 @@ class F32Weight final : public CpuWeight {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackF32Weight(const ConstTensorView& weight,
-                                                         const ConstTensorView& bias) {
-  return F32Weight::Create(weight, bias);
+                                                         const ConstTensorView& bias,
+                                                         absl::Span<const std::int64_t> cuts) {
+  return F32Weight::Create(weight, bias, cuts);
 }
 
 }  // namespace scd::cpu

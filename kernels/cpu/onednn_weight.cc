@@ -34,26 +34,30 @@ std::vector<Range> RowBlocks(std::int64_t rows) {
   return blocks;
 }
 
+// Columns between two cuts, or a part of them, with their product.
+struct Slice {
+  Range columns;
+  std::unique_ptr<OneDnnMatMul> product;
+};
+
 class OneDnnWeight final : public CpuWeight {
  public:
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const ConstTensorView& weight,
-                                                           const ConstTensorView& bias, DType dtype,
+                                                           const ConstTensorView& bias,
+                                                           absl::Span<const std::int64_t> cuts, DType dtype,
                                                            int num_slices) {
-    auto packed = std::unique_ptr<OneDnnWeight>(new OneDnnWeight(weight, dtype, num_slices));
+    auto packed = std::unique_ptr<OneDnnWeight>(new OneDnnWeight(weight, cuts, dtype));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
-    for (std::int64_t i = 0; i < packed->columns_.num_pieces(); ++i) {
-      const Range range = packed->columns_[i];
-      const Shape shape = {range.end - range.begin, weight.dim(1)};
-      auto values = packed->AllocateElements(shape.num_elements());
-      if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
-      ConvertRows(weight.rows(range.begin, shape[0]), TensorView(values.get(), dtype, shape), 0, shape[0]);
-      SCD_ASSIGN_OR_RETURN(auto slice, OneDnnMatMul::Create(values.get(), dtype, shape[0], shape[1]));
-      packed->slices_.push_back(std::move(slice));
+    std::int64_t begin = 0;
+    for (const std::int64_t cut : cuts) {
+      SCD_RETURN_IF_ERROR(packed->AddSlices(weight, {begin, cut}, num_slices));
+      begin = cut;
     }
+    SCD_RETURN_IF_ERROR(packed->AddSlices(weight, {begin, weight.dim(0)}, num_slices));
     return packed;
   }
 
-  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
+  absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);
     const auto elements = AllocateElements(rows * in_features());
@@ -66,24 +70,50 @@ class OneDnnWeight final : public CpuWeight {
 
     const std::vector<Range> blocks = RowBlocks(rows);
     const auto num_blocks = static_cast<std::int64_t>(blocks.size());
+    const auto wanted = SlicesOf(columns);
     FirstError error;
-    pool.ParallelFor(columns_.num_pieces() * num_blocks, [&](std::int64_t i) {
-      const Range columns = columns_[i / num_blocks];
+    pool.ParallelFor(static_cast<std::int64_t>(wanted.size()) * num_blocks, [&](std::int64_t i) {
+      const Slice& slice = wanted[static_cast<std::size_t>(i / num_blocks)];
       const Range block = blocks[static_cast<std::size_t>(i % num_blocks)];
       const std::int64_t count = block.end - block.begin;
-      ApplyBias(out.rows(block.begin, count), columns.begin, columns.end, accumulate);
-      error.Update(slices_[static_cast<std::size_t>(i / num_blocks)]->Multiply(
-          converted_x.rows(block.begin, count).data(), count, out.row<float>(block.begin) + columns.begin,
-          std::max(out.stride(0), out.dim(1)), accumulate || bias() != nullptr));
+      const TensorView slice_out =
+          out.rows(block.begin, count)
+              .columns(slice.columns.begin - columns.begin, slice.columns.end - slice.columns.begin);
+      ApplyBias(slice_out, slice.columns, accumulate);
+      error.Update(slice.product->Multiply(converted_x.rows(block.begin, count).data(), count,
+                                           slice_out.as<float>(), std::max(out.stride(0), out.dim(1)),
+                                           accumulate || bias() != nullptr));
     });
     return error.status();
   }
 
  private:
-  OneDnnWeight(const ConstTensorView& weight, DType dtype, int num_slices)
-      : CpuWeight(weight.dim(0), weight.dim(1)),
-        dtype_(dtype),
-        columns_(weight.dim(0), num_slices, kSliceGranule) {}
+  OneDnnWeight(const ConstTensorView& weight, absl::Span<const std::int64_t> cuts, DType dtype)
+      : CpuWeight(weight.dim(0), weight.dim(1), cuts), dtype_(dtype) {}
+
+  absl::Status AddSlices(const ConstTensorView& weight, Range columns, int num_slices) {
+    const Partition parts(columns.end - columns.begin, num_slices, kSliceGranule);
+    for (std::int64_t i = 0; i < parts.num_pieces(); ++i) {
+      const Range range = {columns.begin + parts[i].begin, columns.begin + parts[i].end};
+      const Shape shape = {range.end - range.begin, weight.dim(1)};
+      auto values = AllocateElements(shape.num_elements());
+      if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
+      ConvertRows(weight.rows(range.begin, shape[0]), TensorView(values.get(), dtype_, shape), 0, shape[0]);
+      SCD_ASSIGN_OR_RETURN(auto product, OneDnnMatMul::Create(values.get(), dtype_, shape[0], shape[1]));
+      slices_.push_back({range, std::move(product)});
+    }
+    return absl::OkStatus();
+  }
+
+  // Those that `columns` consists of.
+  absl::Span<const Slice> SlicesOf(Range columns) const {
+    const auto first = std::find_if(slices_.begin(), slices_.end(),
+                                    [&](const Slice& slice) { return slice.columns.begin >= columns.begin; });
+    const auto last = std::find_if(first, slices_.end(),
+                                   [&](const Slice& slice) { return slice.columns.begin >= columns.end; });
+    return absl::MakeConstSpan(slices_).subspan(static_cast<std::size_t>(first - slices_.begin()),
+                                                static_cast<std::size_t>(last - first));
+  }
 
   // Memory for `count` elements of dtype_; nullptr where there is none.
   hwy::AlignedFreeUniquePtr<std::byte[]> AllocateElements(std::int64_t count) const {
@@ -91,16 +121,16 @@ class OneDnnWeight final : public CpuWeight {
   }
 
   const DType dtype_;
-  const Partition columns_;
-  std::vector<std::unique_ptr<OneDnnMatMul>> slices_;  // one for each piece of columns_
+  std::vector<Slice> slices_;  // of all columns, in order
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnWeight(const ConstTensorView& weight,
-                                                            const ConstTensorView& bias, DType dtype,
+                                                            const ConstTensorView& bias,
+                                                            absl::Span<const std::int64_t> cuts, DType dtype,
                                                             int num_slices) {
-  return OneDnnWeight::Create(weight, bias, dtype, num_slices);
+  return OneDnnWeight::Create(weight, bias, cuts, dtype, num_slices);
 }
 
 }  // namespace scd::cpu

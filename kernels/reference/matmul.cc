@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,11 +12,18 @@ namespace {
 
 class ReferenceWeight final : public PackedWeight {
  public:
-  ReferenceWeight(std::int64_t out_features, std::int64_t in_features)
-      : out_features_(out_features), in_features_(in_features) {}
+  ReferenceWeight(std::int64_t out_features, std::int64_t in_features, const ConstTensorView& bias_view,
+                  absl::Span<const std::int64_t> cuts)
+      : bias(static_cast<std::size_t>(out_features), 0.0f),
+        out_features_(out_features),
+        in_features_(in_features),
+        cuts_(cuts.begin(), cuts.end()) {
+    if (!bias_view.empty()) bias.assign(bias_view.as<float>(), bias_view.as<float>() + out_features);
+  }
 
   std::int64_t in_features() const override { return in_features_; }
   std::int64_t out_features() const override { return out_features_; }
+  absl::Span<const std::int64_t> cuts() const override { return cuts_; }
 
   std::vector<float> values;  // [out_features, in_features]
   std::vector<float> bias;    // [out_features]
@@ -23,6 +31,7 @@ class ReferenceWeight final : public PackedWeight {
  private:
   std::int64_t out_features_;
   std::int64_t in_features_;
+  std::vector<std::int64_t> cuts_;
 };
 
 float RoundToBf16(float value) {
@@ -33,36 +42,55 @@ float RoundToBf16(float value) {
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackWeight(ConstTensorView weight,
                                                                            ConstTensorView bias,
-                                                                           const PackOptions& /*options*/) {
-  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias));
-  auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1));
+                                                                           const PackOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
+  if (options.format != WeightFormat::kDense) {
+    QuantizedMatrix matrix;
+    SCD_RETURN_IF_ERROR(QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8, &matrix));
+    return PackQuantized(matrix, bias, options.cuts);
+  }
+  auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1), bias, options.cuts);
   packed->values.reserve(static_cast<std::size_t>(weight.num_elements()));
   for (std::int64_t o = 0; o < weight.dim(0); ++o) {
     for (std::int64_t i = 0; i < weight.dim(1); ++i) {
       const float value = reference::Load(weight, o * weight.stride(0) + i);
       packed->values.push_back(round_to_bf16_ ? RoundToBf16(value) : value);
     }
-    packed->bias.push_back(bias.empty() ? 0.0f : bias.as<float>()[o]);
   }
+  return packed;
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackQuantized(
+    const QuantizedMatrix& weight, ConstTensorView bias, absl::Span<const std::int64_t> cuts) {
+  SCD_RETURN_IF_ERROR(CheckPackQuantized(weight, bias, cuts));
+  auto packed = std::make_unique<ReferenceWeight>(weight.out_features, weight.in_features, bias, cuts);
+  packed->values.resize(weight.values.size());
+  for (std::int64_t o = 0; o < weight.out_features; ++o) {
+    DequantizeRow(weight, o, packed->values.data() + o * weight.in_features);
+  }
+  if (round_to_bf16_)
+    std::transform(packed->values.begin(), packed->values.end(), packed->values.begin(), RoundToBf16);
   return packed;
 }
 
 absl::Status ReferenceBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const PackedWeight& weight,
                                       TensorView out, const MatMulOptions& options) {
-  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, device()));
+  SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, options, device()));
   const auto* packed = dynamic_cast<const ReferenceWeight*>(&weight);
   if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
+  const ColumnRange columns = ResultColumns(weight, options);
   for (std::int64_t r = 0; r < x.dim(0); ++r) {
     const float* x_row = x.row<float>(r);
     float* out_row = out.row<float>(r);
-    for (std::int64_t o = 0; o < packed->out_features(); ++o) {
+    for (std::int64_t o = columns.begin; o < columns.end; ++o) {
       const float* w_row = packed->values.data() + o * packed->in_features();
       double sum = packed->bias[static_cast<std::size_t>(o)];
       for (std::int64_t i = 0; i < packed->in_features(); ++i) {
         const float x_value = round_to_bf16_ ? RoundToBf16(x_row[i]) : x_row[i];
         sum += double{x_value} * w_row[i];
       }
-      out_row[o] = static_cast<float>(options.accumulate ? out_row[o] + sum : sum);
+      float& result = out_row[o - columns.begin];
+      result = static_cast<float>(options.accumulate ? result + sum : sum);
     }
   }
   return absl::OkStatus();

@@ -23,6 +23,9 @@ class ReferenceBackend final : public HostBackend {
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
                                                            const PackOptions& options) override;
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(const QuantizedMatrix& weight,
+                                                              ConstTensorView bias,
+                                                              absl::Span<const std::int64_t> cuts) override;
   absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
                       const MatMulOptions& options) override;
   absl::Status Gemm(Stream& stream, ConstTensorView a, ConstTensorView b, TensorView c,

@@ -94,6 +94,57 @@ TEST_P(ErrorsTest, MatMul) {
   ExpectRefused(backend().MatMul(stream(), x.view, *foreign, out.view, {}), "weight");
 }
 
+TEST_P(ErrorsTest, CutsAndColumns) {
+  const std::vector<float> values = Random(6 * 32, 1);
+  const ConstTensorView weight(values.data(), DType::kF32, {6, 32});
+  for (const std::vector<std::int64_t>& bad :
+       {std::vector<std::int64_t>{0}, {6}, {-1}, {2, 2}, {4, 2}, {7}}) {
+    for (const WeightFormat format : {WeightFormat::kDense, WeightFormat::kInt8, WeightFormat::kInt4}) {
+      ExpectRefused(backend().PackWeight(weight, {}, {.format = format, .cuts = bad}).status(), "cuts");
+    }
+  }
+  const RigTensor x = rig_.Put({2, 32}, Random(64, 2));
+  const RigTensor out = rig_.Make({2, 6});
+  for (const WeightFormat format : {WeightFormat::kDense, WeightFormat::kInt8, WeightFormat::kInt4}) {
+    const auto packed = *backend().PackWeight(weight, {}, {.format = format, .cuts = {2, 5}});
+    EXPECT_EQ(packed->cuts(), absl::Span<const std::int64_t>({2, 5}));
+    const auto multiply = [&](std::int64_t begin, std::int64_t end, std::int64_t columns) {
+      return backend().MatMul(stream(), x.view, *packed,
+                              TensorView(out.view.data(), DType::kF32, {2, columns}),
+                              {.columns = {begin, end}});
+    };
+    ExpectOk(multiply(2, 5, 3));
+    ExpectOk(multiply(2, 0, 4));
+    ExpectRefused(multiply(2, 5, 4), "out");
+    ExpectRefused(multiply(0, 3, 3), "options.columns");
+    ExpectRefused(multiply(1, 5, 4), "options.columns");
+    ExpectRefused(multiply(5, 2, 3), "options.columns");
+    ExpectRefused(multiply(2, 2, 1), "options.columns");
+    ExpectRefused(multiply(-2, 5, 7), "options.columns");
+    ExpectRefused(multiply(2, 7, 5), "options.columns");
+  }
+}
+
+TEST_P(ErrorsTest, PackQuantized) {
+  const std::vector<float> values = Random(3 * 32, 1);
+  QuantizedMatrix good;
+  ExpectOk(QuantizeMatrix(ConstTensorView(values.data(), DType::kF32, {3, 32}), 8, &good));
+  ExpectOk(backend().PackQuantized(good, {}).status());
+  ExpectRefused(backend().PackQuantized(good, ConstTensorView(values.data(), DType::kF32, {4})).status(),
+                "bias");
+  ExpectRefused(backend().PackQuantized(good, {}, {3}).status(), "cuts");
+  QuantizedMatrix bad = good;
+  bad.out_features = std::int64_t{1} << 60;
+  ExpectRefused(backend().PackQuantized(bad, {}).status(), "weight");
+  bad = good;
+  bad.scales[1] = NAN;
+  ExpectRefused(backend().PackQuantized(bad, {}).status(), "weight");
+  ExpectRefused(backend().PackQuantized({}, {}).status(), "weight");
+
+  const ConstTensorView ragged(values.data(), DType::kF32, {2, 48});
+  ExpectRefused(backend().PackWeight(ragged, {}, {.format = WeightFormat::kInt8}).status(), "weight");
+}
+
 TEST_P(ErrorsTest, RowsThatOverlapOrColumnsWithGaps) {
   const auto weight = rig_.Pack({3, 4}, Random(12, 1), {});
   const RigTensor wide = rig_.Put({4, 8}, Random(32, 2));

@@ -19,7 +19,7 @@ class OneDnnWeightTest : public ::testing::TestWithParam<DType> {
     if (GetParam() == DType::kBF16 && !OneDnnHasBf16()) {
       const std::vector<float> values(4, 1.0f);
       const ConstTensorView weight(values.data(), DType::kF32, {2, 2});
-      EXPECT_EQ(PackOneDnnWeight(weight, {}, DType::kBF16, 1).status().code(),
+      EXPECT_EQ(PackOneDnnWeight(weight, {}, {}, DType::kBF16, 1).status().code(),
                 absl::StatusCode::kUnimplemented);
       here_ = false;
     }
@@ -40,7 +40,7 @@ TEST_P(OneDnnWeightTest, MultipliesLikeTheReference) {
     for (const bool with_bias : {false, true}) {
       ConstTensorView bias_view;
       if (with_bias) bias_view = ConstTensorView(bias.data(), DType::kF32, {shape[0]});
-      const auto packed = PackOneDnnWeight(weight, bias_view, GetParam(), 3);
+      const auto packed = PackOneDnnWeight(weight, bias_view, {}, GetParam(), 3);
       ASSERT_TRUE(packed.ok()) << packed.status();
       EXPECT_EQ((*packed)->out_features(), shape[0]);
       const auto expected_weight = reference.Pack(shape, values, with_bias ? bias : std::vector<float>());
@@ -56,7 +56,7 @@ TEST_P(OneDnnWeightTest, MultipliesLikeTheReference) {
           const Shape out_shape = {rows, shape[0] + 3};
           ExpectOk((*packed)->Multiply(*pool, x_view,
                                        TensorView(actual.data(), DType::kF32, out_shape).columns(0, shape[0]),
-                                       accumulate));
+                                       {0, shape[0]}, accumulate));
           ExpectOk(reference.backend().MatMul(
               reference.stream(), x_view, *expected_weight,
               TensorView(expected.data(), DType::kF32, out_shape).columns(0, shape[0]),
@@ -65,6 +65,36 @@ TEST_P(OneDnnWeightTest, MultipliesLikeTheReference) {
                       absl::StrCat(rows, " rows of ", shape.ToString(), " bias ", with_bias, " accumulate ",
                                    accumulate));
         }
+      }
+    }
+  }
+}
+
+TEST_P(OneDnnWeightTest, ColumnsBetweenCuts) {
+  if (!here_) return;
+  const Shape shape = {200, 65};
+  const std::vector<std::int64_t> cuts = {70, 71, 150};
+  const std::vector<float> values = Random(shape.num_elements(), 1);
+  const std::vector<float> bias = Random(shape[0], 2);
+  const std::vector<float> x = Random(20 * shape[1], 3);
+  const ConstTensorView x_view(x.data(), DType::kF32, {20, shape[1]});
+  const auto pool = *ThreadPool::Create(2);
+  const auto packed =
+      PackOneDnnWeight(ConstTensorView(values.data(), DType::kF32, shape),
+                       ConstTensorView(bias.data(), DType::kF32, {shape[0]}), cuts, GetParam(), 2);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  std::vector<float> whole(static_cast<std::size_t>(20 * shape[0]));
+  ExpectOk((*packed)->Multiply(*pool, x_view, TensorView(whole.data(), DType::kF32, {20, shape[0]}),
+                               {0, shape[0]}, false));
+  for (const Range& columns : {Range{0, 70}, Range{70, 71}, Range{70, 150}, Range{150, 200}}) {
+    const std::int64_t count = columns.end - columns.begin;
+    std::vector<float> part(static_cast<std::size_t>(20 * count));
+    ExpectOk((*packed)->Multiply(*pool, x_view, TensorView(part.data(), DType::kF32, {20, count}), columns,
+                                 false));
+    for (std::int64_t r = 0; r < 20; ++r) {
+      for (std::int64_t c = 0; c < count; ++c) {
+        EXPECT_EQ(part[static_cast<std::size_t>(r * count + c)],
+                  whole[static_cast<std::size_t>(r * shape[0] + columns.begin + c)]);
       }
     }
   }

@@ -78,6 +78,32 @@ TEST_P(ProductParityTest, WeightsFromStridedRows) {
   });
 }
 
+TEST_P(ProductParityTest, ColumnsBetweenCuts) {
+  const Shape shape = {131, 64};
+  const std::vector<std::int64_t> cuts = {1, 64, 100};
+  const std::vector<float> weight = Random(shape.num_elements(), 1);
+  const std::vector<float> bias = Random(shape[0], 2);
+  for (const auto& [begin, end] : {std::pair{0, 1}, {0, 131}, {1, 64}, {1, 100}, {64, 100}, {100, 131}}) {
+    for (const std::int64_t rows : {1, 5, 70}) {
+      const std::vector<float> x = Random(rows * shape[1], 3);
+      const std::vector<float> before = Random(rows * (end - begin), 4);
+      for (const bool accumulate : {false, true}) {
+        Compare(absl::StrCat("columns ", begin, " to ", end, " rows ", rows, " accumulate ", accumulate),
+                GetParam().product_tolerance, [&](BackendRig& rig) {
+                  const auto packed = *rig.backend().PackWeight(
+                      ConstTensorView(weight.data(), DType::kF32, shape),
+                      ConstTensorView(bias.data(), DType::kF32, {shape[0]}), {.cuts = cuts});
+                  const RigTensor x_tensor = rig.Put({rows, shape[1]}, x);
+                  const RigTensor out = rig.Put({rows, end - begin}, before, 3);
+                  ExpectOk(rig.backend().MatMul(rig.stream(), x_tensor.view, *packed, out.view,
+                                                {.accumulate = accumulate, .columns = {begin, end}}));
+                  return rig.Get(out);
+                });
+      }
+    }
+  }
+}
+
 TEST_P(ProductParityTest, Gemm) {
   struct Sizes {
     std::int64_t m, n, k;
