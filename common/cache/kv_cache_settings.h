@@ -1,0 +1,36 @@
+// What an operator says about a pool of KV pages: the section kv_cache of both daemons.
+#ifndef SCD_COMMON_CACHE_KV_CACHE_SETTINGS_H_
+#define SCD_COMMON_CACHE_KV_CACHE_SETTINGS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "common/cache/kv_layout.h"
+#include "common/config/model_config.h"
+#include "common/config/yaml_reader.h"
+
+namespace scd {
+
+// What `memory_mib: auto` takes of the memory that is free once the model is loaded.
+inline constexpr double kAutoMemoryShare = 0.4;
+
+struct KvCacheSettings {
+  std::optional<std::int64_t> memory_mib = 2048;  // K and V of all pages; absent: auto
+  std::int64_t pages = 0;                         // an exact number of pages instead, where it is not 0
+  std::int64_t page_tokens = 32;
+  DType dtype = DType::kF32;
+  bool prefix_sharing = true;
+};
+
+// memory_mib, pages, page_tokens, dtype and prefix_sharing. Errors stay in the reader.
+void ReadKvCacheSettings(YamlSection section, KvCacheSettings* settings);
+
+KvLayout LayoutFor(const KvCacheSettings& settings, const ModelConfig& model);
+
+// At least one. Asks the system where memory_mib is auto: its error names the field.
+absl::StatusOr<std::int64_t> NumPages(const KvCacheSettings& settings, const KvLayout& layout);
+
+}  // namespace scd
+
+#endif  // SCD_COMMON_CACHE_KV_CACHE_SETTINGS_H_
