@@ -17,8 +17,8 @@ std::int64_t NumRows(const ForwardChunk& chunk) {
 }  // namespace
 
 KvProjection MakeKvProjection(const ModelConfig& config, const LayerWeights& weights) {
-  return KvProjection{.k = {.weight = weights.k.get()},
-                      .v = {.weight = weights.v.get()},
+  return KvProjection{.k = weights.qkv.part(kKPart),
+                      .v = weights.qkv.part(kVPart),
                       .k_norm = weights.k_norm.view,
                       .norm_epsilon = static_cast<float>(config.rms_norm_eps),
                       .num_kv_heads = config.num_kv_heads,
@@ -57,9 +57,14 @@ absl::Status ForwardPass::Run(absl::Span<const ForwardChunk> chunks) {
   const std::int64_t last = config_.num_layers - 1;
   for (std::int64_t layer = 0; layer < last; ++layer) SCD_RETURN_IF_ERROR(RunLayer(layer));
   SCD_RETURN_IF_ERROR(Continue(last));
-  SCD_RETURN_IF_ERROR(MakeKv(last));
+  const bool all_go_on = num_logit_rows_ == rows_;
+  SCD_RETURN_IF_ERROR(MakeKv(last, all_go_on));
   if (num_logit_rows_ > 0) {
-    SCD_RETURN_IF_ERROR(KeepLogitRows(chunks));
+    if (!all_go_on) {
+      SCD_RETURN_IF_ERROR(KeepLogitRows(chunks));
+      SCD_RETURN_IF_ERROR(MakeQ(weights_.layers.back()));
+      SCD_RETURN_IF_ERROR(backend_.Rope(stream_, ByHead(workspace_.q(rows_)), positions_, rope_));
+    }
     SCD_RETURN_IF_ERROR(AttendAndMlp(last));
   }
   if (options_.cancel.stop_requested()) return absl::CancelledError("cancelled before the head");
@@ -75,7 +80,7 @@ absl::Status ForwardPass::RunLayers(const LayerChunk& chunk) {
   }
   if (chunk.residual_out.empty()) {
     SCD_RETURN_IF_ERROR(Continue(chunk.last_layer));
-    SCD_RETURN_IF_ERROR(MakeKv(chunk.last_layer));
+    SCD_RETURN_IF_ERROR(MakeKv(chunk.last_layer, false));
   } else {
     SCD_RETURN_IF_ERROR(RunLayer(chunk.last_layer));
     SCD_RETURN_IF_ERROR(backend_.Copy(stream_, chunk.residual_out, residual_));
@@ -103,7 +108,9 @@ absl::Status ForwardPass::Embed(absl::Span<const ForwardChunk> chunks) {
   auto id = workspace_.host_ids().begin();
   for (const ForwardChunk& chunk : chunks) id = std::copy(chunk.tokens.begin(), chunk.tokens.end(), id);
   SCD_RETURN_IF_ERROR(workspace_.UploadIds(backend_, rows_));
-  return backend_.Embed(stream_, weights_.embedding.view, workspace_.ids(rows_), residual_);
+  return weights_.embedding.Embed(backend_, stream_,
+                                  workspace_.host_ids().first(static_cast<std::size_t>(rows_)),
+                                  workspace_.ids(rows_), residual_);
 }
 
 absl::Status ForwardPass::Continue(std::int64_t layer) const {
@@ -113,7 +120,7 @@ absl::Status ForwardPass::Continue(std::int64_t layer) const {
 
 absl::Status ForwardPass::RunLayer(std::int64_t layer) {
   SCD_RETURN_IF_ERROR(Continue(layer));
-  SCD_RETURN_IF_ERROR(MakeKv(layer));
+  SCD_RETURN_IF_ERROR(MakeKv(layer, true));
   return AttendAndMlp(layer);
 }
 
@@ -123,25 +130,48 @@ absl::Status ForwardPass::AttendAndMlp(std::int64_t layer) {
   return Mlp(w);
 }
 
-absl::Status ForwardPass::MakeKv(std::int64_t layer) {
+TensorView ForwardPass::ByHead(const TensorView& rows) const {
+  return rows.Reshaped({rows.dim(0), rows.dim(1) / config_.head_dim, config_.head_dim});
+}
+
+absl::Status ForwardPass::MakeKv(std::int64_t layer, bool with_q) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.attention_norm.view,
-                                       static_cast<float>(config_.rms_norm_eps), normed_));
+  const auto epsilon = static_cast<float>(config_.rms_norm_eps);
+  SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.attention_norm.view, epsilon, normed_));
   const TensorView k = workspace_.k(rows_);
-  const TensorView v = workspace_.v(rows_);
-  SCD_RETURN_IF_ERROR(ProjectKv(backend_, stream_, MakeKvProjection(config_, w), normed_, k, v));
+  if (with_q) {
+    SCD_RETURN_IF_ERROR(MultiplyPart(backend_, stream_, normed_, w.qkv.all(), workspace_.qkv(rows_)));
+    SCD_RETURN_IF_ERROR(
+        NormHeads(backend_, stream_, workspace_.q(rows_), config_.head_dim, w.q_norm.view, epsilon));
+    SCD_RETURN_IF_ERROR(NormHeads(backend_, stream_, k, config_.head_dim, w.k_norm.view, epsilon));
+  } else {
+    SCD_RETURN_IF_ERROR(
+        ProjectKv(backend_, stream_, MakeKvProjection(config_, w), normed_, k, workspace_.v(rows_)));
+  }
   SCD_RETURN_IF_ERROR(ShowTap(layer));
-  const TensorView k_heads = k.Reshaped({rows_, config_.num_kv_heads, config_.head_dim});
-  const TensorView v_heads = v.Reshaped({rows_, config_.num_kv_heads, config_.head_dim});
-  SCD_RETURN_IF_ERROR(backend_.Rope(stream_, k_heads, positions_, rope_));
+  const TensorView turned = with_q ? workspace_.q_and_k(rows_) : k;
+  SCD_RETURN_IF_ERROR(backend_.Rope(stream_, ByHead(turned), positions_, rope_));
+  return WriteKv(layer);
+}
+
+absl::Status ForwardPass::WriteKv(std::int64_t layer) {
+  const TensorView k = ByHead(workspace_.k(rows_));
+  const TensorView v = ByHead(workspace_.v(rows_));
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     AttentionSequence& s = sequences_[i];
     s.kv = owners_[i]->view(layer);
-    SCD_RETURN_IF_ERROR(backend_.WriteKv(stream_, k_heads.rows(s.query_begin, s.query_count),
-                                         v_heads.rows(s.query_begin, s.query_count),
+    SCD_RETURN_IF_ERROR(backend_.WriteKv(stream_, k.rows(s.query_begin, s.query_count),
+                                         v.rows(s.query_begin, s.query_count),
                                          positions_.rows(s.query_begin, s.query_count), s.kv));
   }
   return absl::OkStatus();
+}
+
+absl::Status ForwardPass::MakeQ(const LayerWeights& w) {
+  const TensorView q = workspace_.q(rows_);
+  SCD_RETURN_IF_ERROR(MultiplyPart(backend_, stream_, normed_, w.qkv.part(kQPart), q));
+  return NormHeads(backend_, stream_, q, config_.head_dim, w.q_norm.view,
+                   static_cast<float>(config_.rms_norm_eps));
 }
 
 absl::Status ForwardPass::ShowTap(std::int64_t layer) {
@@ -159,7 +189,6 @@ absl::Status ForwardPass::ShowTap(std::int64_t layer) {
 }
 
 absl::Status ForwardPass::KeepLogitRows(absl::Span<const ForwardChunk> chunks) {
-  if (num_logit_rows_ == rows_) return absl::OkStatus();
   const TensorView kept_residual = workspace_.kept_residual(num_logit_rows_);
   const TensorView kept_normed = workspace_.kept_normed(num_logit_rows_);
   const TensorView kept_positions = workspace_.kept_positions(num_logit_rows_);
@@ -194,43 +223,32 @@ absl::Status ForwardPass::KeepLogitRows(absl::Span<const ForwardChunk> chunks) {
 }
 
 absl::Status ForwardPass::Attend(std::int64_t layer, const LayerWeights& w) {
-  const TensorView q = workspace_.q(rows_);
   const TensorView attended = workspace_.attended(rows_);
-  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.q, q));
-  if (!w.q_norm.view.empty()) {
-    const TensorView heads = q.Reshaped({rows_ * config_.num_heads, config_.head_dim});
-    SCD_RETURN_IF_ERROR(
-        backend_.RmsNorm(stream_, heads, w.q_norm.view, static_cast<float>(config_.rms_norm_eps), heads));
-  }
-  const Shape by_head{rows_, config_.num_heads, config_.head_dim};
-  SCD_RETURN_IF_ERROR(backend_.Rope(stream_, q.Reshaped(by_head), positions_, rope_));
   AttentionOptions options;
   options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
   if (!config_.sliding_window.empty()) {
     options.sliding_window = config_.sliding_window[static_cast<std::size_t>(layer)];
   }
   SCD_RETURN_IF_ERROR(
-      backend_.Attention(stream_, q.Reshaped(by_head), sequences_, options, attended.Reshaped(by_head)));
-  return backend_.MatMul(stream_, attended, *w.o, residual_, {.accumulate = true});
+      backend_.Attention(stream_, ByHead(workspace_.q(rows_)), sequences_, options, ByHead(attended)));
+  return MultiplyPart(backend_, stream_, attended, w.o.all(), residual_, true);
 }
 
 absl::Status ForwardPass::Mlp(const LayerWeights& w) {
   const TensorView gate = workspace_.gate(rows_);
-  const TensorView up = workspace_.up(rows_);
   SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, w.mlp_norm.view,
                                        static_cast<float>(config_.rms_norm_eps), normed_));
-  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.gate, gate));
-  SCD_RETURN_IF_ERROR(backend_.MatMul(stream_, normed_, *w.up, up));
-  SCD_RETURN_IF_ERROR(backend_.SwiGlu(stream_, gate, up, gate));
-  return backend_.MatMul(stream_, gate, *w.down, residual_, {.accumulate = true});
+  SCD_RETURN_IF_ERROR(MultiplyPart(backend_, stream_, normed_, w.gate_up.all(), workspace_.gate_up(rows_)));
+  SCD_RETURN_IF_ERROR(backend_.SwiGlu(stream_, gate, workspace_.up(rows_), gate));
+  return MultiplyPart(backend_, stream_, gate, w.down.all(), residual_, true);
 }
 
 absl::Status ForwardPass::Head() {
   if (num_logit_rows_ > 0) {
     SCD_RETURN_IF_ERROR(backend_.RmsNorm(stream_, residual_, weights_.final_norm.view,
                                          static_cast<float>(config_.rms_norm_eps), normed_));
-    SCD_RETURN_IF_ERROR(
-        backend_.MatMul(stream_, normed_, *weights_.lm_head, workspace_.head_output(num_logit_rows_)));
+    SCD_RETURN_IF_ERROR(MultiplyPart(backend_, stream_, normed_, weights_.lm_head.all(),
+                                     workspace_.head_output(num_logit_rows_)));
   }
   return workspace_.PublishLogits(backend_, num_logit_rows_);
 }

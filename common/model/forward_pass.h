@@ -39,9 +39,14 @@ class ForwardPass {
   absl::Status Embed(absl::Span<const ForwardChunk> chunks);
   absl::Status Continue(std::int64_t layer) const;
   absl::Status RunLayer(std::int64_t layer);
-  absl::Status MakeKv(std::int64_t layer);
+  // K and V of all rows into the pages; with_q: Q too, by the same product.
+  absl::Status MakeKv(std::int64_t layer, bool with_q);
+  absl::Status WriteKv(std::int64_t layer);
+  // Q of the rows that still take part, before RoPE.
+  absl::Status MakeQ(const LayerWeights& w);
   absl::Status ShowTap(std::int64_t layer);
   absl::Status KeepLogitRows(absl::Span<const ForwardChunk> chunks);
+  TensorView ByHead(const TensorView& rows) const;
   absl::Status AttendAndMlp(std::int64_t layer);
   absl::Status Attend(std::int64_t layer, const LayerWeights& w);
   absl::Status Mlp(const LayerWeights& w);

@@ -40,12 +40,9 @@ absl::StatusOr<std::unique_ptr<ForwardWorkspace>> ForwardWorkspace::Create(Backe
   };
   SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.hidden, w->residual_));
   SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.hidden, w->normed_));
-  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.d_q, w->q_));
-  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.d_kv, w->k_));
-  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.d_kv, w->v_));
+  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.d_q + 2 * sizes.d_kv, w->qkv_));
   SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.d_q, w->attended_));
-  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.intermediate, w->gate_));
-  SCD_RETURN_IF_ERROR(device(sizes.max_rows, sizes.intermediate, w->up_));
+  SCD_RETURN_IF_ERROR(device(sizes.max_rows, 2 * sizes.intermediate, w->gate_up_));
   SCD_RETURN_IF_ERROR(device(sizes.max_logit_rows, sizes.hidden, w->kept_residual_));
   SCD_RETURN_IF_ERROR(device(sizes.max_logit_rows, sizes.hidden, w->kept_normed_));
   SCD_RETURN_IF_ERROR(device(sizes.max_rows, 3, w->device_indices_));

@@ -42,12 +42,23 @@ class ForwardWorkspace final : public Transformer::Workspace {
   // Activations of all rows, f32.
   TensorView residual(std::int64_t rows) const { return residual_->View(DType::kF32, {rows, sizes_.hidden}); }
   TensorView normed(std::int64_t rows) const { return normed_->View(DType::kF32, {rows, sizes_.hidden}); }
-  TensorView q(std::int64_t rows) const { return q_->View(DType::kF32, {rows, sizes_.d_q}); }
-  TensorView k(std::int64_t rows) const { return k_->View(DType::kF32, {rows, sizes_.d_kv}); }
-  TensorView v(std::int64_t rows) const { return v_->View(DType::kF32, {rows, sizes_.d_kv}); }
+  // Q, K and V side by side, as one product makes them.
+  TensorView qkv(std::int64_t rows) const {
+    return qkv_->View(DType::kF32, {rows, sizes_.d_q + 2 * sizes_.d_kv});
+  }
+  TensorView q(std::int64_t rows) const { return qkv(rows).columns(0, sizes_.d_q); }
+  TensorView q_and_k(std::int64_t rows) const { return qkv(rows).columns(0, sizes_.d_q + sizes_.d_kv); }
+  TensorView k(std::int64_t rows) const { return qkv(rows).columns(sizes_.d_q, sizes_.d_kv); }
+  TensorView v(std::int64_t rows) const { return qkv(rows).columns(sizes_.d_q + sizes_.d_kv, sizes_.d_kv); }
   TensorView attended(std::int64_t rows) const { return attended_->View(DType::kF32, {rows, sizes_.d_q}); }
-  TensorView gate(std::int64_t rows) const { return gate_->View(DType::kF32, {rows, sizes_.intermediate}); }
-  TensorView up(std::int64_t rows) const { return up_->View(DType::kF32, {rows, sizes_.intermediate}); }
+  // The same of the MLP's two.
+  TensorView gate_up(std::int64_t rows) const {
+    return gate_up_->View(DType::kF32, {rows, 2 * sizes_.intermediate});
+  }
+  TensorView gate(std::int64_t rows) const { return gate_up(rows).columns(0, sizes_.intermediate); }
+  TensorView up(std::int64_t rows) const {
+    return gate_up(rows).columns(sizes_.intermediate, sizes_.intermediate);
+  }
 
   // The same of the rows whose logits are wanted, in the last layer.
   TensorView kept_residual(std::int64_t rows) const {
@@ -82,12 +93,9 @@ class ForwardWorkspace final : public Transformer::Workspace {
   const std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> residual_;
   std::unique_ptr<Buffer> normed_;
-  std::unique_ptr<Buffer> q_;
-  std::unique_ptr<Buffer> k_;
-  std::unique_ptr<Buffer> v_;
+  std::unique_ptr<Buffer> qkv_;
   std::unique_ptr<Buffer> attended_;
-  std::unique_ptr<Buffer> gate_;
-  std::unique_ptr<Buffer> up_;
+  std::unique_ptr<Buffer> gate_up_;
   std::unique_ptr<Buffer> kept_residual_;
   std::unique_ptr<Buffer> kept_normed_;
   std::unique_ptr<Buffer> host_indices_;    // 2 lists of max_rows i32: ids, positions

@@ -4,14 +4,23 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/dtype.h"
+#include "common/model/gguf_block_fields.h"
 
 namespace scd {
 namespace {
 
-constexpr int kBlock = 32;        // weights of a plain block
-constexpr int kSuperBlock = 256;  // weights of a "K" block
-constexpr int kScaleBytes = 12;   // eight 6-bit scales and eight 6-bit minima
+using gguf::Byte;
+using gguf::FifthBit;
+using gguf::Half;
+using gguf::HighNibble;
+using gguf::kBlock;
+using gguf::kScaleBytes;
+using gguf::kSuperBlock;
+using gguf::LowNibble;
+using gguf::PackedScale;
+using gguf::Scale;
+using gguf::ScaleAndMin;
+using gguf::Word;
 
 struct TypeInfo {
   GgmlType type;
@@ -54,25 +63,6 @@ const TypeInfo& Info(GgmlType type) {
   return kTypes[0];
 }
 
-std::uint8_t Byte(const std::byte* p, int i) {
-  return static_cast<std::uint8_t>(p[i]);
-}
-std::uint16_t Half(const std::byte* p) {
-  return static_cast<std::uint16_t>(Byte(p, 0) | Byte(p, 1) << 8);
-}
-float Scale(const std::byte* p) {
-  return F16ToFloat(Half(p));
-}
-int LowNibble(std::uint8_t b) {
-  return b & 0x0f;
-}
-int HighNibble(std::uint8_t b) {
-  return b >> 4;
-}
-std::uint32_t Word(const std::byte* p) {
-  return static_cast<std::uint32_t>(Half(p)) | static_cast<std::uint32_t>(Half(p + 2)) << 16;
-}
-
 // In the 4- and 5-bit blocks byte j holds weight j in its low nibble and weight j + 16 in its high one.
 void Q4_0Block(const std::byte* b, float* out) {
   const float d = Scale(b);
@@ -91,11 +81,6 @@ void Q4_1Block(const std::byte* b, float* out) {
     out[j] = static_cast<float>(LowNibble(q)) * d + m;
     out[j + kBlock / 2] = static_cast<float>(HighNibble(q)) * d + m;
   }
-}
-
-// The fifth bit of weight j is bit j of a 32-bit word.
-int FifthBit(std::uint32_t high, int j) {
-  return static_cast<int>(high >> j & 1) << 4;
 }
 
 void Q5_0Block(const std::byte* b, float* out) {
@@ -122,21 +107,6 @@ void Q5_1Block(const std::byte* b, float* out) {
 void Q8_0Block(const std::byte* b, float* out) {
   const float d = Scale(b);
   for (int j = 0; j < kBlock; ++j) out[j] = static_cast<float>(static_cast<std::int8_t>(b[2 + j])) * d;
-}
-
-struct ScaleAndMin {
-  float scale;
-  float min;
-};
-
-// The i-th of eight 6-bit scales and minima in 12 bytes: the first four lie in the low six bits of bytes 0-3
-// and 4-7, the others in the nibbles of bytes 8-11 with their upper two bits in the spare bits of the first
-// eight bytes.
-ScaleAndMin PackedScale(const std::byte* packed, int i) {
-  if (i < 4) return {static_cast<float>(Byte(packed, i) & 63), static_cast<float>(Byte(packed, i + 4) & 63)};
-  const std::uint8_t low = Byte(packed, i + 4);
-  return {static_cast<float>(LowNibble(low) | Byte(packed, i - 4) >> 6 << 4),
-          static_cast<float>(HighNibble(low) | Byte(packed, i) >> 6 << 4)};
 }
 
 // Eight groups of 32 weights; two neighbouring groups share 32 bytes, the first in the low nibbles.

@@ -22,7 +22,8 @@ absl::StatusOr<RopeConfig> ParseGgufRope(const GgufFile& file, const ModelConfig
 
 // Checks presence, type and shape of every weight that the config asks for, and refuses tensors that it does
 // not. Load gives f32 for quantised types and for rows that the file keeps in another order (Q and K of llama
-// files), else views into the mapping. Keeps the file.
+// files), else views into the mapping; LoadBlocks gives quantised types in that order of rows. Keeps the
+// file.
 absl::StatusOr<std::unique_ptr<StoredWeights>> OpenGgufWeights(std::shared_ptr<const GgufFile> file,
                                                                const ModelConfig& config);
 

@@ -1,10 +1,12 @@
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/model/gguf_blocks.h"
 #include "common/model/gguf_model.h"
 #include "kernels/status_macros.h"
 
@@ -88,6 +90,20 @@ class GgufWeightStore final : public StoredWeights {
     HostTensor out = Reordered(kind) ? FromInterleavedRows(tensor) : AsStored(tensor);
     SCD_RETURN_IF_ERROR(CheckFinite(out.view(), file_->path(), TensorName(kind, layer)));
     return out;
+  }
+
+  absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind kind, std::int64_t layer) const override {
+    SCD_ASSIGN_OR_RETURN(const GgufTensor tensor, Find(kind, layer));
+    if (!IsBlockType(tensor.type)) return std::nullopt;
+    const bool reordered = Reordered(kind);
+    auto converted =
+        ConvertBlocks(tensor.type, tensor.data.data(), tensor.shape[0], tensor.shape[1],
+                      [&](std::int64_t row) { return reordered ? InterleavedRow(row, head_dim_) : row; });
+    if (!converted.ok())
+      return file_->Error(TensorName(kind, layer), std::string(converted.status().message()));
+    std::string name = GgmlTypeName(tensor.type);
+    if (!converted->exact) absl::StrAppend(&name, " as int8");
+    return StoredBlocks{std::move(converted->matrix), converted->exact, std::move(name)};
   }
 
   absl::StatusOr<StoredTensor> Stored(WeightKind kind, std::int64_t layer) const override {

@@ -3,49 +3,49 @@
 #define SCD_COMMON_MODEL_MODEL_WEIGHTS_H_
 
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/model_config.h"
+#include "common/model/device_tensor.h"
+#include "common/model/embedding.h"
+#include "common/model/linear.h"
 #include "common/model/weight_store.h"
+#include "common/model/weights_format.h"
 #include "kernels/backend.h"
 
 namespace scd {
 
-// A tensor in a backend's memory.
-struct DeviceTensor {
-  std::unique_ptr<Buffer> memory;
-  ConstTensorView view;
-};
+// The matrices of LayerWeights::qkv.
+enum QkvPart : std::uint8_t { kQPart, kKPart, kVPart };
 
 struct LayerWeights {
   DeviceTensor attention_norm;  // [hidden] f32
-  std::unique_ptr<PackedWeight>
-      q;  // [d_q, hidden], with its bias where the model has one, as all that follow
-  std::unique_ptr<PackedWeight> k;     // [d_kv, hidden]
-  std::unique_ptr<PackedWeight> v;     // [d_kv, hidden]
-  std::unique_ptr<PackedWeight> o;     // [hidden, d_q]
-  DeviceTensor q_norm;                 // [head_dim] f32; empty where the model has none
-  DeviceTensor k_norm;                 // [head_dim] f32; empty where the model has none
-  DeviceTensor mlp_norm;               // [hidden] f32
-  std::unique_ptr<PackedWeight> gate;  // [intermediate, hidden]
-  std::unique_ptr<PackedWeight> up;    // [intermediate, hidden]
-  std::unique_ptr<PackedWeight> down;  // [hidden, intermediate]
+  Linear qkv;             // [d_q + 2 d_kv, hidden], with biases where the model has them, as all that follow
+  Linear o;               // [hidden, d_q]
+  DeviceTensor q_norm;    // [head_dim] f32; empty where the model has none
+  DeviceTensor k_norm;    // [head_dim] f32; empty where the model has none
+  DeviceTensor mlp_norm;  // [hidden] f32
+  Linear gate_up;         // [2 intermediate, hidden]
+  Linear down;            // [hidden, intermediate]
 };
 
 struct ModelWeights {
-  DeviceTensor embedding;  // [vocab, hidden] in the dtype that it is stored in
+  Embedding embedding;
   std::vector<LayerWeights> layers;
-  DeviceTensor final_norm;                // [hidden] f32
-  std::unique_ptr<PackedWeight> lm_head;  // [vocab, hidden]; packed from the embedding where they are tied
+  DeviceTensor final_norm;  // [hidden] f32
+  Linear lm_head;           // [vocab, hidden]; packed from the embedding where they are tied
+  std::string formats;      // of the matrices: "dense", "q4_1, q8_0, adapter apart" ...
+  std::int64_t num_bytes = 0;
 };
 
-// Loads every weight that `config` asks for. INVALID_ARGUMENT naming layer and weight for a shape other than
-// config's; else what `store` and `backend` answer. Complete when it returns.
+// Loads every weight that `config` asks for; norms and biases are f32, the embedding as it is stored.
+// INVALID_ARGUMENT naming layer and weight for a shape other than config's, or one that cannot be quantised;
+// else what `store` and `backend` answer. Complete when it returns.
 absl::StatusOr<ModelWeights> LoadModelWeights(const ModelConfig& config, const WeightStore& store,
-                                              Backend& backend);
+                                              Backend& backend, WeightsFormat format);
 
 }  // namespace scd
 

@@ -90,6 +90,16 @@ class MergedWeightStore final : public WeightStore {
     return adapter_->Merge(*base_, kind, layer);
   }
 
+  absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind kind, std::int64_t layer) const override {
+    if (adapter_->Replaces(kind, layer)) return std::nullopt;
+    return base_->LoadBlocks(kind, layer);
+  }
+
+  absl::StatusOr<std::optional<LowRankMatrices>> LoadLowRank(WeightKind kind,
+                                                             std::int64_t layer) const override {
+    return adapter_->LowRank(kind, layer);
+  }
+
  private:
   std::unique_ptr<WeightStore> base_;
   std::unique_ptr<PeftAdapter> adapter_;
@@ -263,6 +273,15 @@ absl::StatusOr<HostTensor> PeftAdapter::Merge(const WeightStore& base, WeightKin
                static_cast<float>(target.lora.scale), delta.data(), values.data() + row * shape[1]);
   }
   return HostTensor(std::move(values), shape);
+}
+
+std::optional<LowRankMatrices> PeftAdapter::LowRank(WeightKind kind, std::int64_t layer) const {
+  const auto it = targets_.find({kind, layer});
+  if (it == targets_.end()) return std::nullopt;
+  const Target& target = it->second;
+  LowRankMatrices out{target.lora.rank, HostTensor(target.a).TakeFloats(), HostTensor(target.b).TakeFloats()};
+  for (float& value : out.b) value *= static_cast<float>(target.lora.scale);
+  return out;
 }
 
 std::unique_ptr<WeightStore> MergedWeights(std::unique_ptr<WeightStore> base,

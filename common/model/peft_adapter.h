@@ -1,9 +1,11 @@
-// A PEFT LoRA adapter over the weights of a base model: W + scale * B A, merged in f32 as a weight is loaded.
+// A PEFT LoRA adapter over the weights of a base model: W + scale * B A, merged in f32 as a weight is loaded,
+// or given apart where the base keeps its quantised blocks.
 #ifndef SCD_COMMON_MODEL_PEFT_ADAPTER_H_
 #define SCD_COMMON_MODEL_PEFT_ADAPTER_H_
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -37,6 +39,11 @@ class PeftAdapter {
   // A weight of the base with the adapter's part added, or the adapter's own; nothing where the adapter
   // leaves the weight alone. `base` is the store under it.
   absl::StatusOr<HostTensor> Merge(const WeightStore& base, WeightKind kind, std::int64_t layer) const;
+
+  // What it adds to a matrix of the base; absent where it adds nothing.
+  std::optional<LowRankMatrices> LowRank(WeightKind kind, std::int64_t layer) const;
+  // Whether it brings this weight whole.
+  bool Replaces(WeightKind kind, std::int64_t layer) const { return saved_.contains({kind, layer}); }
 
  private:
   using Key = std::pair<WeightKind, std::int64_t>;

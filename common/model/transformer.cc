@@ -181,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   SCD_ASSIGN_OR_RETURN(
       std::unique_ptr<RopeTables> rope,
       RopeTables::Create(backend, ComputeRopeFrequencies(config.rope, config.head_dim), max_positions));
-  SCD_ASSIGN_OR_RETURN(ModelWeights packed, LoadModelWeights(config, weights, backend));
+  SCD_ASSIGN_OR_RETURN(ModelWeights packed, LoadModelWeights(config, weights, backend, options.weights));
   return absl::WrapUnique(new Transformer(
       std::make_unique<Impl>(config, backend, max_positions, std::move(packed), std::move(rope))));
 }
@@ -196,6 +196,14 @@ Backend& Transformer::backend() const {
 
 std::int64_t Transformer::max_positions() const {
   return impl_->max_positions();
+}
+
+const std::string& Transformer::weights_description() const {
+  return impl_->weights().formats;
+}
+
+std::int64_t Transformer::weight_bytes() const {
+  return impl_->weights().num_bytes;
 }
 
 absl::StatusOr<std::unique_ptr<Transformer::Workspace>> Transformer::CreateWorkspace(

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "common/config/model_config.h"
 #include "common/model/layer_tap.h"
 #include "common/model/weight_store.h"
+#include "common/model/weights_format.h"
 #include "kernels/backend.h"
 #include "kernels/kv_projection.h"
 #include "kernels/rope_table.h"
@@ -44,12 +46,14 @@ struct LayerChunk {
   std::int64_t first_position = 0;
   std::int64_t first_layer = 0;
   std::int64_t last_layer = 0;  // included
-  // [rows, hidden] f32, on the host or the device: what leaves last_layer. Empty: the last layer ends at its K and V.
+  // [rows, hidden] f32, on the host or the device: what leaves last_layer. Empty: the last layer ends at its
+  // K and V.
   TensorView residual_out = {};
 };
 
 struct TransformerOptions {
   std::int64_t max_positions = 0;  // longest sequence; 0: the model's own limit
+  WeightsFormat weights = WeightsFormat::kF32;
 };
 
 class Transformer {
@@ -67,6 +71,12 @@ class Transformer {
   Backend& backend() const;
   std::int64_t max_positions() const;
 
+  // How the matrices are kept: "dense", "int8", "q4_1, q8_0, adapter apart" ... Models of one digest whose
+  // text differs give slightly different states, so it belongs in the keys of cached ones.
+  const std::string& weights_description() const;
+  // Memory of all weights, as packed, and of the embedding.
+  std::int64_t weight_bytes() const;
+
   // max_logit_rows bounds the rows of logits that one pass may ask for.
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_rows,
                                                              std::int64_t max_logit_rows) const;
@@ -78,10 +88,11 @@ class Transformer {
   absl::Status Forward(Workspace& workspace, absl::Span<const ForwardChunk> chunks,
                        const ForwardOptions& options = {}) const;
 
-  // Runs the chunk through its layers and writes their K and V into its sequence; marks nothing valid. That the
-  // positions before first_position hold K and V in these layers is the caller's promise. Checks shapes, layers and
-  // rows first: INVALID_ARGUMENT, OUT_OF_RANGE. Synchronous.
-  absl::Status ForwardLayers(Workspace& workspace, const LayerChunk& chunk, const ForwardOptions& options = {}) const;
+  // Runs the chunk through its layers and writes their K and V into its sequence; marks nothing valid. That
+  // the positions before first_position hold K and V in these layers is the caller's promise. Checks shapes,
+  // layers and rows first: INVALID_ARGUMENT, OUT_OF_RANGE. Synchronous.
+  absl::Status ForwardLayers(Workspace& workspace, const LayerChunk& chunk,
+                             const ForwardOptions& options = {}) const;
 
   // The K/V product of one layer with this model's weights; valid while this lives.
   KvProjection kv_projection(std::int64_t layer) const;

@@ -5,12 +5,15 @@
 #define SCD_COMMON_MODEL_WEIGHT_STORE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/model_config.h"
+#include "kernels/quantized_matrix.h"
 #include "kernels/tensor_view.h"
 
 namespace scd {
@@ -69,11 +72,37 @@ class HostTensor {
   ConstTensorView view_;
 };
 
+// A matrix that lies in its file as quantised blocks.
+struct StoredBlocks {
+  QuantizedMatrix matrix;
+  bool exact = true;      // whether it stands for exactly the numbers that Load gives
+  std::string type_name;  // "q4_1"; "q6_k as int8" where it is not exact
+};
+
+// What an adapter adds to a matrix: B A, the adapter's scale in B.
+struct LowRankMatrices {
+  std::int64_t rank = 0;
+  std::vector<float> a;  // [rank, in]
+  std::vector<float> b;  // [out, rank]
+};
+
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  // layer is -1 for the model's own weights. NOT_FOUND for a kind that the model does not have.
+  // The whole weight, an adapter's part merged. layer is -1 for the model's own weights. NOT_FOUND for a kind
+  // that the model does not have.
   virtual absl::StatusOr<HostTensor> Load(WeightKind kind, std::int64_t layer) const = 0;
+
+  // The same matrix apart: its blocks, without what an adapter adds, and that. Absent where the file stores
+  // it otherwise, and where no adapter adds to it.
+  virtual absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind /*kind*/,
+                                                                 std::int64_t /*layer*/) const {
+    return std::nullopt;
+  }
+  virtual absl::StatusOr<std::optional<LowRankMatrices>> LoadLowRank(WeightKind /*kind*/,
+                                                                     std::int64_t /*layer*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace scd
