@@ -70,6 +70,8 @@ class PackedWeight {
   virtual std::int64_t out_features() const = 0;
   // PackOptions::cuts.
   virtual absl::Span<const std::int64_t> cuts() const = 0;
+  // Memory that its numbers take.
+  virtual std::int64_t size_bytes() const = 0;
 };
 
 // How PackWeight keeps the numbers of a matrix.

@@ -30,6 +30,10 @@ class Bf16Weight final : public CpuWeight {
     return packed;
   }
 
+  std::int64_t size_bytes() const override {
+    return out_features() * in_features() * static_cast<std::int64_t>(sizeof(std::uint16_t));
+  }
+
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);

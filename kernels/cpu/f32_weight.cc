@@ -24,6 +24,10 @@ class F32Weight final : public CpuWeight {
     return packed;
   }
 
+  std::int64_t size_bytes() const override {
+    return out_features() * in_features() * static_cast<std::int64_t>(sizeof(float));
+  }
+
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const float* values = values_.get() + columns.begin * in_features();

@@ -57,6 +57,10 @@ class OneDnnWeight final : public CpuWeight {
     return packed;
   }
 
+  std::int64_t size_bytes() const override {
+    return out_features() * in_features() * static_cast<std::int64_t>(DTypeBytes(dtype_));
+  }
+
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);

@@ -24,6 +24,9 @@ class ReferenceWeight final : public PackedWeight {
   std::int64_t in_features() const override { return in_features_; }
   std::int64_t out_features() const override { return out_features_; }
   absl::Span<const std::int64_t> cuts() const override { return cuts_; }
+  std::int64_t size_bytes() const override {
+    return out_features_ * in_features_ * static_cast<std::int64_t>(sizeof(float));
+  }
 
   std::vector<float> values;  // [out_features, in_features]
   std::vector<float> bias;    // [out_features]
