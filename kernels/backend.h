@@ -177,7 +177,8 @@ class Backend {
   virtual absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) = 0;
 
   // --- KV cache ---
-  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages.
+  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages,
+  // in their dtype: to bf16 rounded to nearest, to i8 with scale = largest magnitude of the vector / 127.
   // Either k or v may be an empty view: then only the other is written.
   virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v,
                                ConstTensorView positions, const PagedKv& kv) = 0;
@@ -185,12 +186,9 @@ class Backend {
   // A frame of Reuse codes into pages in one pass: codes [tokens, rank] f32 or bf16 times `decoder` [d_kv,
   // rank], plus its bias, turned by `rope` (nullptr: as it is) at `positions` [tokens] i32, and written as K
   // or V there.
-  virtual absl::Status DecodeIntoKv(Stream& /*stream*/, ConstTensorView /*codes*/,
-                                    const PackedWeight& /*decoder*/, KvPart /*part*/,
-                                    ConstTensorView /*positions*/, const RopeTable* /*rope*/,
-                                    const PagedKv& /*kv*/) {
-    return absl::UnimplementedError("DecodeIntoKv");
-  }
+  virtual absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                    KvPart part, ConstTensorView positions, const RopeTable* rope,
+                                    const PagedKv& kv) = 0;
 
   // Causal attention of q (after RoPE) [rows, heads, head_dim] over paged KV, grouped queries (heads is a
   // multiple of the pages' kv_heads); out [rows, heads, head_dim]. Sequences' rows do not overlap. Never

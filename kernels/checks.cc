@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "kernels/bad_operand.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -19,16 +19,6 @@ constexpr std::initializer_list<DType> kAnyFloat = {DType::kF32, DType::kF16, DT
 
 bool IsFloat(DType dtype) {
   return std::find(kAnyFloat.begin(), kAnyFloat.end(), dtype) != kAnyFloat.end();
-}
-
-// Abseil's string functions take its own string_view, which need not be the standard one.
-absl::string_view Text(std::string_view text) {
-  return absl::string_view(text.data(), text.size());
-}
-
-template <typename... Parts>
-absl::Status Bad(std::string_view op, std::string_view operand, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(Text(op), ": ", Text(operand), " ", parts...));
 }
 
 std::string Expected(std::initializer_list<std::int64_t> dims) {
@@ -54,15 +44,6 @@ absl::Status CheckStrides(std::string_view op, std::string_view operand, const C
     packed *= view.dim(i);
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckPages(std::string_view op, const PagedKv& kv, Device device) {
-  SCD_RETURN_IF_ERROR(
-      CheckOperand(op, "k_pages", kv.k_pages, device, kFloat, {kAnyDim, kAnyDim, kAnyDim, kAnyDim}));
-  const Shape& shape = kv.k_pages.shape();
-  SCD_RETURN_IF_ERROR(
-      CheckOperand(op, "v_pages", kv.v_pages, device, kFloat, {shape[0], shape[1], shape[2], shape[3]}));
-  return CheckOperand(op, "block_table", kv.block_table, device, kIndex, {kAnyDim});
 }
 
 absl::Status CheckBiasAndCuts(std::string_view op, std::int64_t out_features, const ConstTensorView& bias,
@@ -208,63 +189,6 @@ absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids
   return CheckOperand(kOp, "out", out, device, kFloat, {ids.dim(0), table.dim(1)});
 }
 
-absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
-                          const ConstTensorView& positions, const PagedKv& kv, Device device) {
-  constexpr std::string_view kOp = "WriteKv";
-  SCD_RETURN_IF_ERROR(CheckPages(kOp, kv, device));
-  const std::int64_t kv_heads = kv.k_pages.dim(1);
-  const std::int64_t head_dim = kv.k_pages.dim(3);
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {kAnyDim}));
-  if (k.empty() && v.empty()) return Bad(kOp, "k", "and v are both absent");
-  const std::int64_t tokens = positions.dim(0);
-  if (!k.empty())
-    SCD_RETURN_IF_ERROR(CheckOperand(kOp, "k", k, device, kFloat, {tokens, kv_heads, head_dim}));
-  if (!v.empty())
-    SCD_RETURN_IF_ERROR(CheckOperand(kOp, "v", v, device, kFloat, {tokens, kv_heads, head_dim}));
-  return absl::OkStatus();
-}
-
-absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
-                            const AttentionOptions& options, const ConstTensorView& out, Device device) {
-  constexpr std::string_view kOp = "Attention";
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "q", q, device, kFloat, {kAnyDim, kAnyDim, kAnyDim}));
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "out", out, device, kFloat, {q.dim(0), q.dim(1), q.dim(2)}));
-  if (!std::isfinite(options.scale)) return Bad(kOp, "options.scale", "is not finite");
-  if (options.sliding_window < 0) return Bad(kOp, "options.sliding_window", "is ", options.sliding_window);
-
-  std::vector<std::pair<std::int64_t, std::int64_t>> row_ranges;
-  row_ranges.reserve(sequences.size());
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const AttentionSequence& sequence = sequences[i];
-    const std::string operand = absl::StrCat("sequences[", i, "]");
-    if (sequence.query_begin < 0 || sequence.query_count < 1 || sequence.query_count > q.dim(0) ||
-        sequence.query_begin > q.dim(0) - sequence.query_count) {
-      return Bad(kOp, operand, "has rows from ", sequence.query_begin, " count ", sequence.query_count,
-                 ", q has ", q.dim(0));
-    }
-    row_ranges.emplace_back(sequence.query_begin, sequence.query_begin + sequence.query_count);
-    SCD_RETURN_IF_ERROR(CheckPages(absl::StrCat(Text(kOp), ": ", operand), sequence.kv, device));
-    const Shape& pages = sequence.kv.k_pages.shape();
-    if (pages[3] != q.dim(2)) return Bad(kOp, operand, "has head_dim ", pages[3], ", q has ", q.dim(2));
-    if (q.dim(1) % pages[1] != 0) {
-      return Bad(kOp, operand, "has ", pages[1], " kv_heads, which do not divide the ", q.dim(1),
-                 " heads of q");
-    }
-    const std::int64_t capacity = sequence.kv.block_table.dim(0) * pages[2];
-    if (sequence.first_position < 0 || sequence.first_position > capacity - sequence.query_count) {
-      return Bad(kOp, operand, "has positions from ", sequence.first_position, " count ",
-                 sequence.query_count, ", its block table holds ", capacity);
-    }
-  }
-  std::sort(row_ranges.begin(), row_ranges.end());
-  for (std::size_t i = 1; i < row_ranges.size(); ++i) {
-    if (row_ranges[i].first < row_ranges[i - 1].second) {
-      return Bad(kOp, "sequences", "share row ", row_ranges[i].first);
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckIndices(std::string_view op, std::string_view operand, const ConstTensorView& indices,
                           std::int64_t limit) {
   const std::int32_t* values = indices.as<std::int32_t>();
@@ -274,21 +198,6 @@ absl::Status CheckIndices(std::string_view op, std::string_view operand, const C
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckBlockTable(std::string_view op, const PagedKv& kv, std::int64_t first_position,
-                             std::int64_t last_position) {
-  const std::int64_t page_tokens = kv.k_pages.dim(2);
-  const std::int64_t first_page = first_position / page_tokens;
-  const std::int64_t count = last_position / page_tokens - first_page + 1;
-  return CheckIndices(op, "block_table", kv.block_table.rows(first_page, count), kv.k_pages.dim(0));
-}
-
-absl::Status CheckAttendedPages(const AttentionSequence& sequence, const AttentionOptions& options) {
-  const std::int64_t first =
-      options.sliding_window == 0 ? 0 : sequence.first_position - options.sliding_window + 1;
-  return CheckBlockTable("Attention", sequence.kv, std::max<std::int64_t>(0, first),
-                         sequence.first_position + sequence.query_count - 1);
 }
 
 }  // namespace scd

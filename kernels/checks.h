@@ -43,6 +43,9 @@ absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids
                         Device device);
 absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
                           const ConstTensorView& positions, const PagedKv& kv, Device device);
+absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,
+                               const ConstTensorView& positions, const RopeTable* rope, const PagedKv& kv,
+                               Device device);
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
                             const AttentionOptions& options, const ConstTensorView& out, Device device);
 
@@ -60,7 +63,10 @@ absl::Status CheckIndices(std::string_view op, std::string_view operand, const C
 absl::Status CheckBlockTable(std::string_view op, const PagedKv& kv, std::int64_t first_position,
                              std::int64_t last_position);
 
-// The same for every page that the rows of `sequence` attend to.
+// Every position [tokens] i32 lies in a page of the block table that is one of the pool.
+absl::Status CheckPositions(std::string_view op, const ConstTensorView& positions, const PagedKv& kv);
+
+// The same as CheckBlockTable for every page that the rows of `sequence` attend to.
 absl::Status CheckAttendedPages(const AttentionSequence& sequence, const AttentionOptions& options);
 
 }  // namespace scd

@@ -1,12 +1,16 @@
 // The KV cache ops of the cpu backend.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <vector>
 
+#include "hwy/aligned_allocator.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/attention_block.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/first_error.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/write_kv.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -14,14 +18,55 @@ namespace {
 
 // Query vectors that share a pass over K and V: enough to make gathering a tile cheap, few enough for cache.
 constexpr std::int64_t kBlockVectors = 192;
+// Positions of a stretch. A decode step is always cut at the same places, so that what it computes depends on
+// nothing but its sequence.
+constexpr std::int64_t kDecodeStretch = 256;
+constexpr std::int64_t kPrefillStretch = 512;
+// With fewer blocks than this for each thread, those of a prefill are cut as well.
+constexpr std::int64_t kBlocksPerThread = 4;
+// Below this many multiplications waking another thread costs more than it saves.
+constexpr std::int64_t kMinSharedProducts = 1 << 17;
 
-// The blocks of all sequences, those with most positions to attend to first, so that none of them starts
-// last.
-std::vector<cpu::AttentionBlock> MakeBlocks(const ConstTensorView& q,
-                                            absl::Span<const AttentionSequence> sequences,
-                                            const AttentionOptions& options, const TensorView& out) {
-  std::vector<cpu::AttentionBlock> blocks;
-  for (const AttentionSequence& sequence : sequences) {
+// Part of a block's positions, and where what it adds up to lies in the memory of such states.
+struct Stretch {
+  std::size_t block;
+  cpu::Range positions;
+  std::size_t state_offset;
+
+  std::int64_t length() const { return positions.end - positions.begin; }
+};
+
+// The blocks of an attention call and the stretches that they are cut into.
+class AttentionWork {
+ public:
+  AttentionWork(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
+                const AttentionOptions& options, const TensorView& out, int num_threads) {
+    for (const AttentionSequence& sequence : sequences) AddBlocks(q, sequence, options, out);
+    const bool few_blocks =
+        num_threads > 1 && static_cast<std::int64_t>(blocks_.size()) < kBlocksPerThread * num_threads;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) Cut(i, few_blocks);
+    // Longest first, so that no long one starts last.
+    std::stable_sort(stretches_.begin(), stretches_.end(),
+                     [this](const Stretch& a, const Stretch& b) { return Products(a) > Products(b); });
+    std::int64_t products = 0;
+    for (const Stretch& stretch : stretches_) products += Products(stretch);
+    const auto most = static_cast<std::int64_t>(stretches_.size());
+    num_runners_ = products < kMinSharedProducts ? 1 : std::min<std::int64_t>(most, num_threads);
+    left_ = std::make_unique<std::atomic<int>[]>(blocks_.size());
+    for (std::size_t i = 0; i < blocks_.size(); ++i) left_[i] = static_cast<int>(states_[i].size());
+  }
+
+  absl::Status Run(cpu::ThreadPool& pool) {
+    auto states = hwy::AllocateAligned<float>(std::max<std::size_t>(1, state_floats_));
+    if (states == nullptr) return absl::ResourceExhaustedError("no memory for attention");
+    cpu::FirstError error;
+    pool.ParallelFor(num_runners_, [&](std::int64_t) { error.Update(RunStretches(states.get())); });
+    return error.status();
+  }
+
+ private:
+  void AddBlocks(const ConstTensorView& q, const AttentionSequence& sequence, const AttentionOptions& options,
+                 const TensorView& out) {
     const std::int64_t kv_heads = sequence.kv.k_pages.dim(1);
     const std::int64_t group = q.dim(1) / kv_heads;
     const std::int64_t block_rows = std::max<std::int64_t>(1, kBlockVectors / group);
@@ -29,26 +74,70 @@ std::vector<cpu::AttentionBlock> MakeBlocks(const ConstTensorView& q,
       for (std::int64_t h = 0; h < kv_heads; ++h) {
         const std::int64_t first_row = sequence.query_begin + begin;
         const std::int64_t offset = h * group * q.dim(2);
-        blocks.push_back({.q = q.row<float>(first_row) + offset,
-                          .q_stride = q.stride(0),
-                          .out = out.row<float>(first_row) + offset,
-                          .out_stride = out.stride(0),
-                          .rows = std::min(block_rows, sequence.query_count - begin),
-                          .group_heads = group,
-                          .first_position = sequence.first_position + begin,
-                          .sliding_window = options.sliding_window,
-                          .scale = options.scale,
-                          .kv_head = h,
-                          .kv = &sequence.kv});
+        blocks_.push_back({.q = q.row<float>(first_row) + offset,
+                           .q_stride = q.stride(0),
+                           .out = out.row<float>(first_row) + offset,
+                           .out_stride = out.stride(0),
+                           .rows = std::min(block_rows, sequence.query_count - begin),
+                           .group_heads = group,
+                           .first_position = sequence.first_position + begin,
+                           .sliding_window = options.sliding_window,
+                           .scale = options.scale,
+                           .kv_head = h,
+                           .kv = &sequence.kv});
       }
     }
   }
-  std::stable_sort(blocks.begin(), blocks.end(),
-                   [](const cpu::AttentionBlock& a, const cpu::AttentionBlock& b) {
-                     return a.first_position > b.first_position;
-                   });
-  return blocks;
-}
+
+  void Cut(std::size_t index, bool few_blocks) {
+    const cpu::AttentionBlock& block = blocks_[index];
+    const cpu::Range all = block.positions();
+    const bool decode = block.has_few_vectors();
+    std::int64_t length = all.end - all.begin;
+    if (decode || few_blocks) length = decode ? kDecodeStretch : kPrefillStretch;
+    scratch_floats_ = std::max(scratch_floats_, cpu::AttentionScratchFloats(block));
+    std::vector<std::size_t>& states = states_.emplace_back();
+    for (std::int64_t begin = all.begin; begin < all.end; begin += length) {
+      stretches_.push_back({index, {begin, std::min(all.end, begin + length)}, state_floats_});
+      states.push_back(state_floats_);
+      state_floats_ += RoundUp(cpu::AttentionStateFloats(block));
+    }
+  }
+
+  // To whole cache lines.
+  static std::size_t RoundUp(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+  std::int64_t Products(const Stretch& stretch) const {
+    const cpu::AttentionBlock& block = blocks_[stretch.block];
+    return stretch.length() * block.vectors() * 2 * block.kv->k_pages.dim(3);
+  }
+
+  // Takes stretches until none is left; who ends the last of a block joins them.
+  absl::Status RunStretches(float* states) {
+    auto scratch = hwy::AllocateAligned<float>(scratch_floats_);
+    if (scratch == nullptr) return absl::ResourceExhaustedError("no memory for a block of attention");
+    std::vector<const float*> joined;
+    for (std::size_t i = next_.fetch_add(1); i < stretches_.size(); i = next_.fetch_add(1)) {
+      const Stretch& stretch = stretches_[i];
+      const cpu::AttentionBlock& block = blocks_[stretch.block];
+      cpu::AttendStretch(block, stretch.positions, states + stretch.state_offset, scratch.get());
+      if (left_[stretch.block].fetch_sub(1) > 1) continue;
+      joined.clear();
+      for (const std::size_t offset : states_[stretch.block]) joined.push_back(states + offset);
+      cpu::JoinStretches(block, joined);
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<cpu::AttentionBlock> blocks_;
+  std::vector<std::vector<std::size_t>> states_;  // of each block: offsets of its stretches' states, in order
+  std::vector<Stretch> stretches_;
+  std::size_t state_floats_ = 0;
+  std::size_t scratch_floats_ = 0;
+  std::int64_t num_runners_ = 1;
+  std::unique_ptr<std::atomic<int>[]> left_;  // of each block: stretches that have not ended
+  std::atomic<std::size_t> next_{0};
+};
 
 }  // namespace
 
@@ -59,37 +148,18 @@ absl::Status CpuBackend::Attention(Stream& /*stream*/, ConstTensorView q,
   for (const AttentionSequence& sequence : sequences) {
     SCD_RETURN_IF_ERROR(CheckAttendedPages(sequence, options));
   }
-  const std::vector<cpu::AttentionBlock> blocks = MakeBlocks(q, sequences, options, out);
-  cpu::FirstError error;
-  pool_->ParallelFor(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t i) {
-    error.Update(cpu::AttendBlock(blocks[static_cast<std::size_t>(i)]));
-  });
-  return error.status();
+  return AttentionWork(q, sequences, options, out, pool_->num_threads()).Run(*pool_);
 }
 
 absl::Status CpuBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, ConstTensorView v,
                                  ConstTensorView positions, const PagedKv& kv) {
   SCD_RETURN_IF_ERROR(CheckWriteKv(k, v, positions, kv, device()));
-  const std::int64_t page_tokens = kv.k_pages.dim(2);
-  SCD_RETURN_IF_ERROR(CheckIndices("WriteKv", "positions", positions, kv.block_table.dim(0) * page_tokens));
-  const std::int32_t* position = positions.as<std::int32_t>();
-  const std::int64_t num_tokens = positions.dim(0);
-  for (std::int64_t t = 0; t < num_tokens; ++t) {
-    SCD_RETURN_IF_ERROR(CheckBlockTable("WriteKv", kv, position[t], position[t]));
-  }
-  const std::int64_t kv_heads = kv.k_pages.dim(1);
-  const std::int64_t head_dim = kv.k_pages.dim(3);
-  cpu::ForEachRowRange(*pool_, num_tokens, 2 * kv_heads * head_dim, [&](cpu::Range tokens) {
-    for (std::int64_t t = tokens.begin; t < tokens.end; ++t) {
-      const std::int64_t page = kv.block_table.as<std::int32_t>()[position[t] / page_tokens];
-      for (std::int64_t h = 0; h < kv_heads; ++h) {
-        const std::int64_t offset = (h * page_tokens + position[t] % page_tokens) * head_dim;
-        if (!k.empty())
-          std::copy_n(k.row<float>(t) + h * head_dim, head_dim, kv.k_pages.row<float>(page) + offset);
-        if (!v.empty())
-          std::copy_n(v.row<float>(t) + h * head_dim, head_dim, kv.v_pages.row<float>(page) + offset);
-      }
-    }
+  SCD_RETURN_IF_ERROR(CheckPositions("WriteKv", positions, kv));
+  const std::int64_t width = 2 * kv.k_pages.dim(1) * kv.k_pages.dim(3);
+  const auto* position = positions.as<std::int32_t>();
+  cpu::ForEachRowRange(*pool_, positions.dim(0), width, [&](cpu::Range tokens) {
+    if (!k.empty()) cpu::WriteKvRows(k, position, tokens, cpu::KvSlots(kv, KvPart::kK));
+    if (!v.empty()) cpu::WriteKvRows(v, position, tokens, cpu::KvSlots(kv, KvPart::kV));
   });
   return absl::OkStatus();
 }

@@ -1,10 +1,16 @@
-// Attention of a block of query rows, for the query heads that share one KV head, on the calling thread.
+// Attention of a block of query rows, for the query heads that share one KV head, over a stretch of
+// positions, on the calling thread. Stretches of one block may be computed side by side and then joined.
+//
+// A block goes over its positions tile by tile with a running maximum and sum (online softmax), so that it
+// needs memory for one tile only.
 #ifndef SCD_KERNELS_CPU_ATTENTION_BLOCK_H_
 #define SCD_KERNELS_CPU_ATTENTION_BLOCK_H_
 
+#include <cstddef>
 #include <cstdint>
 
-#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/cpu/partition.h"
 #include "kernels/paged_kv.h"
 
 namespace scd::cpu {
@@ -21,11 +27,25 @@ struct AttentionBlock {
   float scale;
   std::int64_t kv_head;
   const PagedKv* kv;
+
+  // Query vectors: row by row, the group's heads of a row beside each other.
+  std::int64_t vectors() const { return rows * group_heads; }
+  // The positions that some row attends to.
+  Range positions() const;
+  // Few vectors are multiplied with K as it lies in the pages; many share a tile of it as f32 in cache.
+  bool has_few_vectors() const { return vectors() < 8; }
 };
 
-// Goes over the attended positions tile by tile with a running maximum and sum (online softmax), so that it
-// needs memory for one tile only. RESOURCE_EXHAUSTED where that is not there.
-absl::Status AttendBlock(const AttentionBlock& block);
+// Sizes of the memory for the functions below, in floats.
+std::size_t AttentionStateFloats(const AttentionBlock& block);
+std::size_t AttentionScratchFloats(const AttentionBlock& block);
+
+// Attends to `positions`, part of block.positions(); what they add up to goes to `state`. Both memories are
+// aligned as AllocateAligned does and need no initial value.
+void AttendStretch(const AttentionBlock& block, Range positions, float* state, float* scratch);
+
+// Writes the block's result, joined from the states of stretches that together are its positions.
+void JoinStretches(const AttentionBlock& block, absl::Span<const float* const> states);
 
 }  // namespace scd::cpu
 

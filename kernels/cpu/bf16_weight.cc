@@ -51,7 +51,14 @@ class Bf16Weight final : public CpuWeight {
     return absl::OkStatus();
   }
 
+  bool rounds_x() const override { return true; }
+
  private:
+  bool UnpackRow(std::int64_t row, float* out) const override {
+    ConvertRow(DType::kBF16, values_.get() + row * in_features(), DType::kF32, out, in_features());
+    return true;
+  }
+
   Bf16Weight(const ConstTensorView& weight, absl::Span<const std::int64_t> cuts,
              hwy::AlignedFreeUniquePtr<std::uint16_t[]> values)
       : CpuWeight(weight.dim(0), weight.dim(1), cuts), values_(std::move(values)) {}

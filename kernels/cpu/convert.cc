@@ -8,41 +8,25 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/convert.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+// After highway.h, as it holds per-target code.
+#include "kernels/cpu/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::ScalableTag<float>;
-using Words = hn::RebindToUnsigned<Floats>;
-using Halves = hn::Rebind<std::uint16_t, Floats>;
-
 void Bf16RowToF32(const std::uint16_t* HWY_RESTRICT src, float* HWY_RESTRICT dst, std::int64_t count) {
-  const Floats d;
+  const WideFloats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(Words(), hn::LoadU(Halves(), src + i)));
-    hn::StoreU(hn::BitCast(d, bits), d, dst + i);
-  }
+  for (; i + lanes <= count; i += lanes) hn::StoreU(LoadWide(src + i), d, dst + i);
   for (; i < count; ++i) dst[i] = Bf16ToFloat(src[i]);
 }
 
 void F32RowToBf16(const float* HWY_RESTRICT src, std::uint16_t* HWY_RESTRICT dst, std::int64_t count) {
-  const Floats d;
-  const Words words;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(WideFloats()));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto value = hn::LoadU(d, src + i);
-    const auto bits = hn::BitCast(words, value);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(high, hn::Set(words, 1u));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7fffu)), odd));
-    const auto quiet = hn::Or(high, hn::Set(words, 0x40u));
-    const auto result = hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(value)), quiet, rounded);
-    hn::StoreU(hn::TruncateTo(Halves(), result), Halves(), dst + i);
-  }
+  for (; i + lanes <= count; i += lanes) hn::StoreU(RoundToHalves(LoadWide(src + i)), WideHalves(), dst + i);
   for (; i < count; ++i) dst[i] = FloatToBf16(src[i]);
 }
 

@@ -41,6 +41,8 @@ class CpuBackend final : public HostBackend {
   absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) override;
   absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
                        const PagedKv& kv) override;
+  absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder, KvPart part,
+                            ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override;
   absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
                          const AttentionOptions& options, TensorView out) override;
 

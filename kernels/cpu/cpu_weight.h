@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,9 +27,22 @@ class CpuWeight : public PackedWeight {
   virtual absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                                 Range columns, bool accumulate) const = 0;
 
+  // [out_features] or nullptr.
+  const float* whole_bias() const { return bias_.get(); }
+  // For an op that multiplies a tile of rows itself: W^T in f32 in panels of kPanelColumns columns,
+  // [panels, in_features, kPanelColumns], zeros behind the last column. Made when it is first asked for and
+  // kept; nullptr where there is no memory for it, or the layout does not give the numbers back.
+  static constexpr std::int64_t kPanelColumns = 16;
+  const float* Panels() const;
+  // Whether products round x to bf16 first.
+  virtual bool rounds_x() const { return false; }
+
  protected:
   CpuWeight(std::int64_t out_features, std::int64_t in_features, absl::Span<const std::int64_t> cuts)
       : out_features_(out_features), in_features_(in_features), cuts_(cuts.begin(), cuts.end()) {}
+
+  // Row `row` of W as products see it; false where the layout does not give it back.
+  virtual bool UnpackRow(std::int64_t /*row*/, float* /*out*/) const { return false; }
 
   // Takes a copy of `bias` [out_features] f32, which may be empty.
   absl::Status SetBias(const ConstTensorView& bias);
@@ -39,10 +53,14 @@ class CpuWeight : public PackedWeight {
   void ApplyBias(const TensorView& out, Range columns, bool accumulate) const;
 
  private:
+  hwy::AlignedFreeUniquePtr<float[]> MakePanels() const;
+
   const std::int64_t out_features_;
   const std::int64_t in_features_;
   const std::vector<std::int64_t> cuts_;
   hwy::AlignedFreeUniquePtr<float[]> bias_;
+  mutable std::once_flag panels_asked_for_;
+  mutable hwy::AlignedFreeUniquePtr<float[]> panels_;
 };
 
 // Weight is [out, in] f32, f16 or bf16, bias [out] f32 or empty; these and the cuts were checked.

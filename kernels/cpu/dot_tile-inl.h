@@ -11,31 +11,13 @@
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "kernels/dtype.h"
+#include "kernels/cpu/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
 
-using DotFloats = hwy::HWY_NAMESPACE::ScalableTag<float>;
-using DotVec = hwy::HWY_NAMESPACE::Vec<DotFloats>;
-
-HWY_INLINE DotVec LoadWide(const float* w) {
-  return hwy::HWY_NAMESPACE::LoadU(DotFloats(), w);
-}
-
-HWY_INLINE DotVec LoadWide(const std::uint16_t* w) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::Rebind<std::uint16_t, DotFloats> halves;
-  const hn::RebindToUnsigned<DotFloats> words;
-  return hn::BitCast(DotFloats(), hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, w))));
-}
-
-HWY_INLINE float Widen(float w) {
-  return w;
-}
-HWY_INLINE float Widen(std::uint16_t w) {
-  return Bf16ToFloat(w);
-}
+using DotFloats = WideFloats;
+using DotVec = WideVec;
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -83,8 +65,8 @@ struct Ahead {
   std::int64_t step;
 };
 
-// dots[r][c] = row r of x with row c of w, over `depth` elements; w is f32, or bf16 as std::uint16_t. Each
-// vector loaded serves several products.
+// dots[r][c] = row r of x with row c of w, over `depth` elements; w is f32, bf16 as std::uint16_t, or
+// std::int8_t. Each vector loaded serves several products.
 template <int kRows, int kLinesAhead = 0, typename Weight>
 HWY_INLINE void DotTile(const float* HWY_RESTRICT x, std::int64_t x_stride, const Weight* HWY_RESTRICT w,
                         std::int64_t w_stride, std::int64_t depth, float (&dots)[kRows][4],

@@ -1,4 +1,5 @@
 // Weights in f32, row-major as they came: oneDNN for many rows, our own kernel for few.
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cpu/convert.h"
@@ -48,6 +49,11 @@ class F32Weight final : public CpuWeight {
   }
 
  private:
+  bool UnpackRow(std::int64_t row, float* out) const override {
+    std::copy_n(values_.get() + row * in_features(), in_features(), out);
+    return true;
+  }
+
   F32Weight(const ConstTensorView& weight, absl::Span<const std::int64_t> cuts,
             hwy::AlignedFreeUniquePtr<float[]> values)
       : CpuWeight(weight.dim(0), weight.dim(1), cuts), values_(std::move(values)) {}

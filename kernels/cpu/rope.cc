@@ -6,35 +6,14 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/rope.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+// After highway.h, as it holds per-target code.
+#include "kernels/cpu/rope-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace scd::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-// All heads of one token: heads * 2 * half elements, contiguous.
-void RopeToken(float* token, std::int64_t heads, std::int64_t half, const float* HWY_RESTRICT cos,
-               const float* HWY_RESTRICT sin) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t h = 0; h < heads; ++h) {
-    float* HWY_RESTRICT low = token + h * 2 * half;
-    float* HWY_RESTRICT high = low + half;
-    std::int64_t i = 0;
-    for (; i + lanes <= half; i += lanes) {
-      const auto a = hn::LoadU(d, low + i);
-      const auto b = hn::LoadU(d, high + i);
-      const auto c = hn::LoadU(d, cos + i);
-      const auto s = hn::LoadU(d, sin + i);
-      hn::StoreU(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, low + i);
-      hn::StoreU(hn::MulAdd(a, s, hn::Mul(b, c)), d, high + i);
-    }
-    for (; i < half; ++i) {
-      const float a = low[i];
-      const float b = high[i];
-      low[i] = a * cos[i] - b * sin[i];
-      high[i] = b * cos[i] + a * sin[i];
-    }
-  }
+void RopeToken(float* token, std::int64_t heads, std::int64_t half, const float* cos, const float* sin) {
+  RopeHeads(token, heads, half, cos, sin);
 }
 
 }  // namespace scd::cpu::HWY_NAMESPACE

@@ -3,19 +3,12 @@
 #include <vector>
 
 #include "kernels/checks.h"
+#include "kernels/reference/kv_vector.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
-
-// The [head_dim] vector of one position and KV head.
-float* KvVector(const TensorView& pages, const ConstTensorView& block_table, std::int64_t position,
-                std::int64_t kv_head) {
-  const std::int64_t page_tokens = pages.dim(2);
-  const std::int64_t page = block_table.as<std::int32_t>()[position / page_tokens];
-  return pages.row<float>(page) + (kv_head * page_tokens + position % page_tokens) * pages.dim(3);
-}
 
 // One query vector of one head at `position`.
 void AttendOne(const float* q, const PagedKv& kv, std::int64_t kv_head, std::int64_t position,
@@ -25,7 +18,7 @@ void AttendOne(const float* q, const PagedKv& kv, std::int64_t kv_head, std::int
       options.sliding_window == 0 ? 0 : std::max<std::int64_t>(0, position - options.sliding_window + 1);
   std::vector<double> scores;
   for (std::int64_t p = first; p <= position; ++p) {
-    const float* k = KvVector(kv.k_pages, kv.block_table, p, kv_head);
+    const reference::KvVector k(kv, KvPart::kK, p, kv_head);
     double dot = 0.0;
     for (std::int64_t i = 0; i < head_dim; ++i) dot += double{q[i]} * k[i];
     scores.push_back(options.scale * dot);
@@ -36,7 +29,7 @@ void AttendOne(const float* q, const PagedKv& kv, std::int64_t kv_head, std::int
   for (std::int64_t p = first; p <= position; ++p) {
     const double weight = std::exp(scores[static_cast<std::size_t>(p - first)] - largest);
     total += weight;
-    const float* v = KvVector(kv.v_pages, kv.block_table, p, kv_head);
+    const reference::KvVector v(kv, KvPart::kV, p, kv_head);
     for (std::int64_t i = 0; i < head_dim; ++i) sum[static_cast<std::size_t>(i)] += weight * v[i];
   }
   for (std::int64_t i = 0; i < head_dim; ++i) {
@@ -45,33 +38,6 @@ void AttendOne(const float* q, const PagedKv& kv, std::int64_t kv_head, std::int
 }
 
 }  // namespace
-
-absl::Status ReferenceBackend::WriteKv(Stream& /*stream*/, ConstTensorView k, ConstTensorView v,
-                                       ConstTensorView positions, const PagedKv& kv) {
-  SCD_RETURN_IF_ERROR(CheckWriteKv(k, v, positions, kv, device()));
-  SCD_RETURN_IF_ERROR(
-      CheckIndices("WriteKv", "positions", positions, kv.block_table.dim(0) * kv.k_pages.dim(2)));
-  for (std::int64_t t = 0; t < positions.dim(0); ++t) {
-    const std::int64_t position = positions.as<std::int32_t>()[t];
-    SCD_RETURN_IF_ERROR(CheckBlockTable("WriteKv", kv, position, position));
-  }
-  const std::int64_t kv_heads = kv.k_pages.dim(1);
-  const std::int64_t head_dim = kv.k_pages.dim(3);
-  for (std::int64_t t = 0; t < positions.dim(0); ++t) {
-    const std::int64_t position = positions.as<std::int32_t>()[t];
-    for (std::int64_t h = 0; h < kv_heads; ++h) {
-      if (!k.empty()) {
-        std::copy_n(k.row<float>(t) + h * head_dim, head_dim,
-                    KvVector(kv.k_pages, kv.block_table, position, h));
-      }
-      if (!v.empty()) {
-        std::copy_n(v.row<float>(t) + h * head_dim, head_dim,
-                    KvVector(kv.v_pages, kv.block_table, position, h));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
 
 absl::Status ReferenceBackend::Attention(Stream& /*stream*/, ConstTensorView q,
                                          absl::Span<const AttentionSequence> sequences,

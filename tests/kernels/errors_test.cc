@@ -27,7 +27,7 @@ class ErrorsTest : public ::testing::TestWithParam<const char*> {
   // `call` uses what it is given in the operand's place.
   static void ExpectTypeChecked(const std::string& operand, const TensorView& good, const Call& call) {
     ExpectOk(call(good));
-    ExpectRefused(call(TensorView(good.data(), DType::kI8, good.shape())), operand);
+    ExpectRefused(call(TensorView(good.data(), DType::kU8, good.shape())), operand);
     ExpectRefused(call(TensorView(good.data(), good.dtype(), good.shape(), Device::kCuda)), operand);
     Shape negative = good.shape();
     negative.set_dim(0, -1);
