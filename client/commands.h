@@ -18,11 +18,13 @@ struct Terminal {
   std::ostream& out;
   std::ostream& err;
   std::stop_token stop;
+  bool err_is_terminal = false;
 };
 
 ExitCode RunGenerate(const Options& options, const Terminal& terminal);
 ExitCode RunScore(const Options& options, const Terminal& terminal);
 ExitCode RunCompare(const Options& options, const Terminal& terminal);
+ExitCode RunBench(const Options& options, const Terminal& terminal);
 ExitCode RunInfo(const Options& options, const Terminal& terminal);
 ExitCode RunHealth(const Options& options, const Terminal& terminal);
 

@@ -1,4 +1,6 @@
 // scd-client: answers of the expert model from the command line.
+#include <unistd.h>
+
 #include <csignal>
 #include <iostream>
 #include <string>
@@ -16,6 +18,7 @@ int main(int argc, char** argv) {
   }
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends the request instead of the program
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const scd::Terminal terminal{std::cin, std::cout, std::cerr, (*signals)->token()};
+  const scd::Terminal terminal{std::cin, std::cout, std::cerr, (*signals)->token(),
+                               isatty(STDERR_FILENO) == 1};
   return static_cast<int>(scd::RunClient(arguments, terminal));
 }

@@ -17,25 +17,32 @@ constexpr char kExitCodes[] =
     "connection.\n"
     "Answers go to standard output, statistics and errors to standard error.";
 
+constexpr std::uint64_t kDefaultLoadRequests = 32;
+
 // Values that CLI11 writes, and what is made of them afterwards.
 struct Raw {
   Options options;
   double connect_timeout_ms = 5000;
   double deadline_ms = 0;
+  double duration_s = 0;
   std::vector<std::int64_t> patch_layers;
   std::vector<std::uint32_t> recompute_layers;
   bool no_patch = false;
 };
 
-void AddConnection(CLI::App* app, Raw* raw, const char* what) {
+void AddAddress(CLI::App* app, Raw* raw, const char* what) {
   app->add_option("--address,-a", raw->options.address, std::string("Address of the ") + what + ", host:port")
       ->capture_default_str();
   app->add_option("--connect-timeout-ms", raw->connect_timeout_ms, "Time allowed for the connection, in ms")
       ->check(CLI::Range(1.0, 3600e3))
       ->capture_default_str();
-  app->add_option("--deadline-ms", raw->deadline_ms, "Time allowed for the whole request, in ms; 0: none")
+  app->add_option("--deadline-ms", raw->deadline_ms, "Time allowed for a whole request, in ms; 0: none")
       ->check(CLI::Range(0.0, 86400e3))
       ->capture_default_str();
+}
+
+void AddConnection(CLI::App* app, Raw* raw, const char* what) {
+  AddAddress(app, raw, what);
   app->add_flag("--json", raw->options.json, "One JSON document instead of text");
 }
 
@@ -162,6 +169,70 @@ void AddCompare(CLI::App* app, Raw* raw) {
   AddRequest(app, raw);
 }
 
+void AddWorkload(CLI::App* app, WorkloadOptions* workload) {
+  auto* group = app->add_option_group("Prompts", "Made-up token ids, unless a file is given");
+  auto* file = group->add_option("--prompts-file", workload->prompts_file,
+                                 "JSONL: prompt or text, prompt_ids or prefix_ids, or context and question");
+  auto* lengths = group->add_option("--prompt-tokens", workload->prompt_tokens, "Lengths, in turns: 128,512")
+                      ->delimiter(',')
+                      ->check(CLI::Range(1u, 1u << 20))
+                      ->excludes(file)
+                      ->capture_default_str();
+  auto* prefix = group
+                     ->add_option("--shared-prefix-tokens", workload->shared_prefix_tokens,
+                                  "A prefix of so many tokens that all prompts of a level begin with")
+                     ->check(CLI::Range(1u, 1u << 20))
+                     ->excludes(file)
+                     ->excludes(lengths);
+  group->add_option("--questions", workload->questions, "Different ends of such prompts, in turns")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->needs(prefix)
+      ->capture_default_str();
+  group->add_option("--question-tokens", workload->question_tokens, "Tokens of each of them")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->needs(prefix)
+      ->capture_default_str();
+}
+
+void AddBench(CLI::App* app, Raw* raw) {
+  Options& options = raw->options;
+  LoadOptions& load = options.load;
+  AddAddress(app, raw, "consumer");
+  AddWorkload(app, &load.workload);
+  auto* group = app->add_option_group("Load", "A measurement for each concurrency, or for each rate");
+  auto* concurrency = group
+                          ->add_option("--concurrency", load.concurrency,
+                                       "Closed loop: requests at a time; several, as 1,2,4,8, are a sweep")
+                          ->delimiter(',')
+                          ->check(CLI::Range(1u, 4096u))
+                          ->capture_default_str();
+  group
+      ->add_option("--rate", load.rates,
+                   "Open loop: requests a second on average, at random times (Poisson); several are a sweep")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-3, 1e5))
+      ->excludes(concurrency);
+  group
+      ->add_option("--requests", load.requests,
+                   "Requests of each; 32 where neither this nor a duration is given")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));
+  group->add_option("--duration-s", raw->duration_s, "No request of each starts later, in s")
+      ->check(CLI::Range(0.1, 86400.0));
+  group->add_option("--warmup", load.warmup_requests, "Requests before the first, not measured")
+      ->capture_default_str();
+  group->add_option("--seed", load.seed, "Of made-up prompts and random times")->capture_default_str();
+  group->add_option("--channels", load.channels, "Connections, used in turns")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  app->add_option("--max-tokens,-n", options.max_tokens, "Tokens of an answer; 0: the server's default")
+      ->capture_default_str();
+  app->add_flag("--stop-at-eos", load.stop_at_eos, "The model's end tokens end an answer");
+  AddTransfer(app, raw, /*with_mode=*/true);
+  app->add_option("--json", load.json_file, "A file for the figures, whole; - is standard output");
+  app->add_option("--request-id", options.request_id, "A prefix of the requests' names in the daemons' logs");
+  app->add_flag("--quiet,-q", options.quiet, "No progress");
+}
+
 void AddInfo(CLI::App* app, Raw* raw) {
   AddConnection(app, raw, "consumer");
   app->add_option("--producer-address", raw->options.producer_address, "Address of the producer, host:port")
@@ -180,6 +251,8 @@ void Finish(Raw* raw) {
   Options& options = raw->options;
   options.connect_timeout = absl::Milliseconds(raw->connect_timeout_ms);
   if (raw->deadline_ms > 0) options.deadline = absl::Milliseconds(raw->deadline_ms);
+  if (raw->duration_s > 0) options.load.duration = absl::Seconds(raw->duration_s);
+  if (options.load.requests == 0 && raw->duration_s == 0) options.load.requests = kDefaultLoadRequests;
   if (raw->recompute_layers.size() == 2) {
     options.transfer.recompute_layers.emplace(raw->recompute_layers[0], raw->recompute_layers[1]);
   }
@@ -208,6 +281,7 @@ ParsedCommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
       {"score", "Log-probabilities of a given continuation", Command::kScore, AddScore},
       {"compare", "The expert's own answer beside the one through the codes, with bytes and times",
        Command::kCompare, AddCompare},
+      {"bench", "A load of requests on a consumer: latencies and throughput", Command::kBench, AddBench},
       {"info", "What both daemons serve", Command::kInfo, AddInfo},
       {"health", "Whether a daemon serves (grpc.health.v1), for containers", Command::kHealth, AddHealth},
   };

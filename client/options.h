@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/bench/load_options.h"
 
 namespace scd {
 
@@ -20,7 +21,7 @@ enum class ExitCode : int {
   kUnreachable = 3,  // no connection within the time allowed
 };
 
-enum class Command { kGenerate, kScore, kCompare, kInfo, kHealth };
+enum class Command { kGenerate, kScore, kCompare, kBench, kInfo, kHealth };
 
 // Where the prompt comes from: exactly one of the four.
 struct PromptOptions {
@@ -82,6 +83,9 @@ struct Options {
 
   // compare
   std::optional<std::string> prompts_file;  // prompts between lines of "---"
+
+  // bench; its requests also take max_tokens and transfer
+  LoadOptions load;
 
   // info: "both", "consumer" or "producer"
   std::string role = "both";

@@ -141,6 +141,15 @@ v1::GenerateRequest MakeCompareRequest(const Options& options) {
   return request;
 }
 
+v1::GenerateRequest MakeLoadRequest(const Options& options) {
+  v1::GenerateRequest request;
+  request.set_request_id(options.request_id);
+  request.set_max_tokens(options.max_tokens);
+  request.set_ignore_eos(!options.load.stop_at_eos);
+  SetTransfer(options.transfer, request.mutable_transfer());
+  return request;
+}
+
 absl::StatusOr<std::vector<std::string>> ReadComparePrompts(const Options& options) {
   if (options.prompt.text) return std::vector<std::string>{*options.prompt.text};
   SCD_ASSIGN_OR_RETURN(const std::string text, ReadFile(*options.prompts_file));

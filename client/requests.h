@@ -19,6 +19,8 @@ absl::StatusOr<v1::ScoreRequest> MakeScoreRequest(const Options& options, std::i
 
 // What every request of `compare` has in common, without a prompt.
 v1::GenerateRequest MakeCompareRequest(const Options& options);
+// What every request of `bench` has in common, without a prompt.
+v1::GenerateRequest MakeLoadRequest(const Options& options);
 // The prompts of `compare`.
 absl::StatusOr<std::vector<std::string>> ReadComparePrompts(const Options& options);
 

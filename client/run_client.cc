@@ -17,6 +17,8 @@ ExitCode RunClient(const std::vector<std::string>& arguments, const Terminal& te
       return RunScore(*parsed.options, terminal);
     case Command::kCompare:
       return RunCompare(*parsed.options, terminal);
+    case Command::kBench:
+      return RunBench(*parsed.options, terminal);
     case Command::kInfo:
       return RunInfo(*parsed.options, terminal);
     case Command::kHealth:
