@@ -37,8 +37,22 @@ ActiveRequest::ActiveRequest(EngineRequestId id, EngineRequest request,
       staged_passed_(request_.staged_begin == request_.staged_end),
       sampler_(request_.sampling) {}
 
+SequenceOptions ActiveRequest::PagesAtAdmission(std::int64_t page_tokens) const {
+  const std::int64_t most = positions_needed();
+  return {.max_tokens = request_.score ? most : std::min(most, prompt_size() + page_tokens),
+          .prefix = request_.block_keys,
+          .max_prefix_tokens = prompt_size() - 1};
+}
+
+ActiveRequest::Clock::time_point ActiveRequest::WaitForBlocks(Clock::time_point now) {
+  if (!waits_until_) waits_until_ = now + request_.max_wait_for_blocks;
+  return *waits_until_;
+}
+
 void ActiveRequest::Admit(std::shared_ptr<Sequence> sequence) {
   sequence_ = std::move(sequence);
+  next_position_ = sequence_->valid_length();
+  timings_.num_cached = next_position_;
   timings_.queue_ms = Milliseconds(Clock::now() - submitted_);
   PassStagedPositions();
   observer_->OnAdmitted(id_, sequence_);
@@ -53,8 +67,14 @@ void ActiveRequest::EndStaging(std::int64_t end) {
 void ActiveRequest::PassStagedPositions() {
   if (staged_passed_ || !staged_end_ || sequence_ == nullptr || next_position_ < request_.staged_begin)
     return;
-  next_position_ = std::max(request_.staged_begin, std::min(*staged_end_, sequence_->valid_length()));
+  shared_end_ = std::min(*staged_end_, sequence_->valid_length());
+  next_position_ = std::max(next_position_, *shared_end_);
   staged_passed_ = true;
+}
+
+std::int64_t ActiveRequest::shareable_end() const {
+  if (request_.staged_begin == request_.staged_end) return std::min(next_position_, prompt_size());
+  return shared_end_.value_or(0);
 }
 
 std::int64_t ActiveRequest::native_end() const {
@@ -63,6 +83,7 @@ std::int64_t ActiveRequest::native_end() const {
 }
 
 std::int64_t ActiveRequest::native_rows() const {
+  if (!has_pages()) return 0;
   return std::max<std::int64_t>(0, native_end() - next_position_);
 }
 

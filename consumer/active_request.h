@@ -26,6 +26,7 @@ std::int64_t PositionsNeeded(const EngineRequest& request);
 
 class ActiveRequest {
  public:
+  using Clock = std::chrono::steady_clock;
   // The reason where the request has come to its end, nothing where it goes on, or the error that ends it.
   using Progress = absl::StatusOr<std::optional<FinishReason>>;
 
@@ -36,13 +37,37 @@ class ActiveRequest {
   std::stop_source stop_source() const { return stop_; }
   std::int64_t positions_needed() const { return PositionsNeeded(request_); }
 
+  // --- pages ---
+
+  // Keys of the blocks that it may take over and make known; none where it shares nothing.
+  const std::vector<Digest>& block_keys() const { return request_.block_keys; }
+  // The pages to come in with: for the prompt and one block of output.
+  SequenceOptions PagesAtAdmission(std::int64_t page_tokens) const;
+  // It could come in but for blocks that another is making: until when it waits for them.
+  Clock::time_point WaitForBlocks(Clock::time_point now);
+  std::optional<Clock::time_point> waits_for_blocks_until() const { return waits_until_; }
   // Gives it its pages. Once.
   void Admit(std::shared_ptr<Sequence> sequence);
+  // After Admit.
+  Sequence& sequence() { return *sequence_; }
+  bool has_pages() const { return sequence_ != nullptr && !sequence_->swapped_out(); }
+  // Whether its pages may be moved away: nobody else writes into them.
+  bool preemptible() const { return has_pages() && staged_passed_; }
+  // The blocks inside [0, shareable_end()) are as their keys say; whether more will follow.
+  std::int64_t shareable_end() const;
+  bool shares_all() const { return staged_passed_ && (shared_end_ || next_position_ >= prompt_size()); }
+
+  // --- staging ---
+
   // Positions [staged_begin, end) are valid; nothing more will be staged. The first call counts; it may come
   // before Admit.
   void EndStaging(std::int64_t end);
 
-  // Native rows that can run now; 0 where it waits for staged state or is past its prompt.
+  // --- passes ---
+
+  // The first position whose K and V are not there.
+  std::int64_t next_position() const { return next_position_; }
+  // Native rows that can run now; 0 where it waits for staged state or pages, or is past its prompt.
   std::int64_t native_rows() const;
   // The next of them, 1 to max_rows; with at most max_logit_rows rows of logits.
   ForwardChunk NextNativeChunk(std::int64_t max_rows, std::int64_t max_logit_rows) const;
@@ -50,7 +75,7 @@ class ActiveRequest {
   Progress NativeChunkDone(const ForwardChunk& chunk, ConstTensorView logits,
                            std::chrono::nanoseconds elapsed);
 
-  // Whether it has tokens to decode.
+  // Whether it has tokens to decode, as far as it has pages.
   bool decoding() const { return decoding_; }
   ForwardChunk NextDecodeChunk() const;
   // [1, vocabulary] of that chunk.
@@ -62,8 +87,6 @@ class ActiveRequest {
   void TellDone(const absl::Status& status, FinishReason reason);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_.prompt.size()); }
   // One more than the last position that the native part computes.
   std::int64_t native_end() const;
@@ -83,6 +106,8 @@ class ActiveRequest {
   std::int64_t next_position_ = 0;          // first position whose K and V are not there
   bool staged_passed_ = false;              // next_position_ lies behind what was staged
   std::optional<std::int64_t> staged_end_;  // once staging ended
+  std::optional<std::int64_t> shared_end_;  // of a staged request, once it has passed
+  std::optional<Clock::time_point> waits_until_;
   bool decoding_ = false;
   Sampler sampler_;
 };

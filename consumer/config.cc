@@ -2,6 +2,7 @@
 
 #include "common/config/plan_yaml.h"
 #include "common/config/transfer_modes.h"
+#include "common/model/model_yaml.h"
 #include "common/server/daemon_config.h"
 
 namespace scd {
@@ -11,14 +12,11 @@ constexpr std::int64_t kMaxTimeMs = 3'600'000;
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
 
 void ReadModel(YamlSection root, ConsumerConfig& config) {
-  YamlSection model = root.Section("model");
-  model.RequiredString("path", &config.model.path);
-  model.String("adapter", &config.model.adapter);
-  model.String("config", &config.model.config);
   root.String("device", &config.backend.device);
   root.Int("threads", &config.backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config.backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});
+  ReadModelSource(root, "model", &config.model, &config.backend.math);
 }
 
 void ReadProducer(YamlSection root, ConsumerConfig& config) {

@@ -45,7 +45,7 @@ struct LimitsConfig {
 };
 
 struct ConsumerConfig {
-  ModelSource model;
+  ModelSource model = {.path = "", .adapter = "", .config = "", .weights = WeightsFormat::kAuto};
   BackendOptions backend;
   std::string bundle;  // empty: only mode local
   ProducerPeerConfig producer;

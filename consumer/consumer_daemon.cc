@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cache/paged_kv_cache.h"
 #include "common/config/transfer_modes.h"
+#include "common/model/model_description.h"
 #include "common/model/model_source.h"
 #include "common/model/transformer.h"
 #include "consumer/code_client.h"
@@ -105,7 +106,9 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   auto server = std::make_unique<Server>();
   SCD_ASSIGN_OR_RETURN(server->backend, CreateBackend(config_.backend));
   SCD_ASSIGN_OR_RETURN(server->transformer,
-                       Transformer::Create(model.config, *model.weights, *server->backend));
+                       Transformer::Create(model.config, *model.weights, *server->backend,
+                                           {.weights = config_.model.weights}));
+  files_->model.description = DescribeLoaded(model, *server->transformer);
   const EngineOptions engine{.num_pages = NumPages(config_.kv_cache, model.config),
                              .page_tokens = config_.kv_cache.page_tokens,
                              .max_batch_sequences = config_.batch.max_sequences,

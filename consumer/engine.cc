@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -13,6 +13,7 @@
 #include "consumer/active_request.h"
 #include "consumer/engine_checks.h"
 #include "consumer/engine_inbox.h"
+#include "consumer/request_table.h"
 #include "consumer/scheduler.h"
 #include "kernels/status_macros.h"
 
@@ -45,6 +46,7 @@ class EngineImpl final : public Engine {
         cache_(std::move(cache)),
         workspace_(std::move(workspace)),
         scheduler_(options.max_batch_sequences, options.prefill_chunk_tokens),
+        requests_(*cache_, options.swap_bytes, [this] { inbox_.Wake(); }),
         inbox_(options.max_queued_requests),
         between_layers_(*this),
         thread_([this] { Run(); }) {}
@@ -63,9 +65,7 @@ class EngineImpl final : public Engine {
     inbox_.Send({id, std::nullopt, status.ok() ? absl::CancelledError("ended without a reason") : status});
   }
 
-  Stats stats() const override {
-    return Stats{cache_->num_used_pages(), cache_->num_pages(), inbox_.num_queued(), inbox_.num_running()};
-  }
+  Stats stats() const override;
 
   // Takes in requests and commands, ends what has failed and is not in the running pass, admits what has
   // room.
@@ -74,11 +74,11 @@ class EngineImpl final : public Engine {
  private:
   void Run();
   void Admit();
-  bool HasWork() const;
-  // Admitted or queued; null where it is not there any more.
-  ActiveRequest* Find(RequestId id);
-  void RunDecodeStep();
-  void RunNativeStep();
+  // Each says whether anything was done.
+  bool RunDecodeStep();
+  bool RunNativeStep();
+  // The next ones to decode, with pages for it.
+  std::vector<RequestId> NextDecodeBatch();
   void RunNativeTurn(const NativeRows& turn);
   absl::Status Forward(absl::Span<const ForwardChunk> chunks, const std::vector<RequestId>& ids,
                        std::stop_token cancel);
@@ -95,9 +95,8 @@ class EngineImpl final : public Engine {
 
   // Of the engine's thread.
   Scheduler scheduler_;
-  std::deque<std::unique_ptr<ActiveRequest>> queue_;
-  std::map<RequestId, std::unique_ptr<ActiveRequest>> running_;  // admitted
-  std::map<RequestId, absl::Status> failures_;                   // to end as soon as they are in no pass
+  RequestTable requests_;
+  std::map<RequestId, absl::Status> failures_;  // to end as soon as they are in no pass
   std::vector<RequestId> in_pass_;
 
   EngineInbox inbox_;
@@ -113,39 +112,50 @@ absl::Status BetweenLayers::OnLayer(const LayerView& /*view*/) {
 absl::StatusOr<Engine::RequestId> EngineImpl::Submit(EngineRequest request,
                                                      std::shared_ptr<EngineObserver> observer) {
   if (observer == nullptr) return absl::InvalidArgumentError("engine: a request needs an observer");
-  SCD_RETURN_IF_ERROR(CheckEngineRequest(request, transformer_, cache_->num_pages() * options_.page_tokens));
+  SCD_RETURN_IF_ERROR(CheckEngineRequest(request, transformer_, options_));
   const RequestId id = ++last_id_;
   SCD_RETURN_IF_ERROR(
       inbox_.Add(std::make_unique<ActiveRequest>(id, std::move(request), std::move(observer))));
   return id;
 }
 
+Engine::Stats EngineImpl::stats() const {
+  const PagedKvCache::Stats cache = cache_->stats();
+  const RequestTable::Counts counts = requests_.counts();
+  return Stats{.pages_used = cache.used_pages,
+               .pages_total = cache_->num_pages(),
+               .requests_queued = inbox_.num_queued(),
+               .requests_running = inbox_.num_running(),
+               .requests_swapped = counts.swapped_requests,
+               .pages_indexed = cache.indexed_pages,
+               .pages_evicted = cache.evicted_pages,
+               .preemptions = counts.preemptions,
+               .swapped_bytes = counts.swapped_bytes};
+}
+
 void EngineImpl::Run() {
   while (!inbox_.stopped()) {
     Service();
-    if (HasWork()) {
-      RunDecodeStep();
-      RunNativeStep();
-    } else {
-      inbox_.Wait();
-    }
+    const bool decoded = RunDecodeStep();
+    const bool computed = RunNativeStep();
+    if (!decoded && !computed) inbox_.Wait(requests_.NextDeadline(RequestTable::Clock::now()));
   }
   Service();
-  std::vector<RequestId> left;
-  for (const auto& request : queue_) left.push_back(request->id());
-  for (const auto& [id, request] : running_) left.push_back(id);
-  for (const RequestId id : left)
+  for (const RequestId id : requests_.AllIds()) {
     Finish(id, absl::CancelledError("engine: shut down"), FinishReason::kStopped);
+  }
 }
 
 void EngineImpl::Service() {
   EngineInbox::Contents news = inbox_.Take();
-  for (std::unique_ptr<ActiveRequest>& request : news.requests) queue_.push_back(std::move(request));
+  for (std::unique_ptr<ActiveRequest>& request : news.requests) requests_.Enqueue(std::move(request));
   for (EngineCommand& command : news.commands) {
     if (!command.failure.ok()) {
       failures_.emplace(command.id, std::move(command.failure));
-    } else if (ActiveRequest* const request = Find(command.id); request != nullptr && command.staged_end) {
+    } else if (ActiveRequest* const request = requests_.Find(command.id);
+               request != nullptr && command.staged_end) {
       request->EndStaging(*command.staged_end);
+      requests_.PublishBlocks(*request);
     }
   }
   std::vector<std::pair<RequestId, absl::Status>> due;
@@ -157,39 +167,16 @@ void EngineImpl::Service() {
 }
 
 void EngineImpl::Admit() {
-  while (!queue_.empty()) {
-    const std::int64_t positions = queue_.front()->positions_needed();
-    if (cache_->PagesFor(positions) > cache_->num_pages() - cache_->num_used_pages()) return;
-    absl::StatusOr<std::unique_ptr<Sequence>> sequence = Sequence::Create(*cache_, positions);
-    if (!sequence.ok()) {
-      Finish(queue_.front()->id(), sequence.status(), FinishReason::kStopped);
+  requests_.Resume();
+  while (auto admission = requests_.AdmitNext(RequestTable::Clock::now())) {
+    ActiveRequest& request = *admission->request;
+    if (!admission->sequence.ok()) {
+      Finish(request.id(), admission->sequence.status(), FinishReason::kStopped);
       continue;
     }
-    // The last share may go on a writer's thread: the pages that it frees may be what the queue waits for.
-    std::shared_ptr<Sequence> shared(sequence->release(), [this](Sequence* s) {
-      delete s;
-      inbox_.Wake();
-    });
-    std::unique_ptr<ActiveRequest> request = std::move(queue_.front());
-    queue_.pop_front();
-    inbox_.MarkAdmitted(request->id());
-    ActiveRequest& admitted = *request;
-    running_.emplace(request->id(), std::move(request));
-    admitted.Admit(std::move(shared));
+    inbox_.MarkAdmitted(request.id());
+    request.Admit(*std::move(admission->sequence));
   }
-}
-
-ActiveRequest* EngineImpl::Find(RequestId id) {
-  if (const auto it = running_.find(id); it != running_.end()) return it->second.get();
-  const auto queued =
-      std::find_if(queue_.begin(), queue_.end(), [id](const auto& r) { return r->id() == id; });
-  return queued == queue_.end() ? nullptr : queued->get();
-}
-
-bool EngineImpl::HasWork() const {
-  return std::any_of(running_.begin(), running_.end(), [](const auto& entry) {
-    return entry.second->decoding() || entry.second->native_rows() > 0;
-  });
 }
 
 absl::Status EngineImpl::Forward(absl::Span<const ForwardChunk> chunks, const std::vector<RequestId>& ids,
@@ -201,49 +188,71 @@ absl::Status EngineImpl::Forward(absl::Span<const ForwardChunk> chunks, const st
   return status;
 }
 
-void EngineImpl::RunDecodeStep() {
+std::vector<Engine::RequestId> EngineImpl::NextDecodeBatch() {
   std::vector<RequestId> decoding;
-  for (const auto& [id, request] : running_) {
-    if (request->decoding()) decoding.push_back(id);
+  for (const auto& [id, request] : requests_.admitted()) {
+    if (request->decoding() && request->has_pages()) decoding.push_back(id);
   }
-  const std::vector<RequestId> batch = scheduler_.NextDecodeBatch(decoding);
-  if (batch.empty()) return;
+  std::vector<RequestId> batch = scheduler_.NextDecodeBatch(decoding);
+  // Oldest first: each may take the pages of younger ones.
+  std::vector<RequestId> by_age = batch;
+  std::sort(by_age.begin(), by_age.end());
+  std::vector<RequestTable::Ended> ended;
+  std::set<RequestId> ready;
+  for (const RequestId id : by_age) {
+    ActiveRequest& request = *requests_.admitted().at(id);
+    if (request.has_pages() && requests_.MakeRoom(request, ended)) ready.insert(id);
+  }
+  for (const RequestTable::Ended& end : ended) Finish(end.id, end.status, FinishReason::kStopped);
+  std::erase_if(batch, [&ready](RequestId id) { return !ready.contains(id); });
+  return batch;
+}
+
+bool EngineImpl::RunDecodeStep() {
+  const std::vector<RequestId> batch = NextDecodeBatch();
+  if (batch.empty()) return false;
   std::vector<ForwardChunk> chunks;
-  for (const RequestId id : batch) chunks.push_back(running_.at(id)->NextDecodeChunk());
+  for (const RequestId id : batch) chunks.push_back(requests_.admitted().at(id)->NextDecodeChunk());
   const absl::Status status = Forward(chunks, batch, stop_decoding_.get_token());
-  if (absl::IsCancelled(status)) return;  // shutting down
+  if (absl::IsCancelled(status)) return true;  // shutting down
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (!status.ok()) {
       Settle(batch[i], status);
     } else if (!failures_.contains(batch[i])) {
-      Settle(batch[i], running_.at(batch[i])->DecodeChunkDone(
+      Settle(batch[i], requests_.admitted().at(batch[i])->DecodeChunkDone(
                            workspace_->logits().rows(static_cast<std::int64_t>(i), 1)));
     }
   }
+  return true;
 }
 
-void EngineImpl::RunNativeStep() {
+bool EngineImpl::RunNativeStep() {
   std::vector<NativeRows> waiting;
-  for (const auto& [id, request] : running_) {
+  for (const auto& [id, request] : requests_.admitted()) {
     if (request->native_rows() > 0) waiting.push_back({id, request->native_rows()});
   }
-  for (const NativeRows& turn : scheduler_.NextNative(waiting)) RunNativeTurn(turn);
+  const std::vector<NativeRows> turns = scheduler_.NextNative(waiting);
+  for (const NativeRows& turn : turns) RunNativeTurn(turn);
+  return !turns.empty();
 }
 
 void EngineImpl::RunNativeTurn(const NativeRows& turn) {
   for (std::int64_t left = turn.rows; left > 0;) {
     Service();
-    const auto it = running_.find(turn.request);
-    if (it == running_.end() || it->second->native_rows() == 0) return;
-    const ForwardChunk chunk = it->second->NextNativeChunk(left, workspace_->max_logit_rows());
+    ActiveRequest* const request = requests_.Find(turn.request);
+    if (request == nullptr || request->native_rows() == 0) return;
+    const ForwardChunk chunk = request->NextNativeChunk(left, workspace_->max_logit_rows());
     left -= static_cast<std::int64_t>(chunk.tokens.size());
     const auto begin = std::chrono::steady_clock::now();
-    const absl::Status status = Forward({&chunk, 1}, {turn.request}, it->second->stop_source().get_token());
-    if (absl::IsCancelled(status) && it->second->stop_source().stop_requested())
+    const absl::Status status = Forward({&chunk, 1}, {turn.request}, request->stop_source().get_token());
+    if (absl::IsCancelled(status) && request->stop_source().stop_requested()) {
       return;  // its reason is in the inbox
-    Settle(turn.request, status.ok() ? it->second->NativeChunkDone(chunk, workspace_->logits(),
-                                                                   std::chrono::steady_clock::now() - begin)
-                                     : ActiveRequest::Progress(status));
+    }
+    if (!status.ok()) return Settle(turn.request, status);
+    const ActiveRequest::Progress progress =
+        request->NativeChunkDone(chunk, workspace_->logits(), std::chrono::steady_clock::now() - begin);
+    requests_.PublishBlocks(*request);
+    Settle(turn.request, progress);
   }
 }
 
@@ -256,18 +265,7 @@ void EngineImpl::Settle(RequestId id, const ActiveRequest::Progress& progress) {
 }
 
 void EngineImpl::Finish(RequestId id, const absl::Status& status, FinishReason reason) {
-  std::unique_ptr<ActiveRequest> request;
-  if (const auto it = running_.find(id); it != running_.end()) {
-    request = std::move(it->second);
-    running_.erase(it);
-  } else {
-    const auto queued =
-        std::find_if(queue_.begin(), queue_.end(), [id](const auto& r) { return r->id() == id; });
-    if (queued != queue_.end()) {
-      request = std::move(*queued);
-      queue_.erase(queued);
-    }
-  }
+  const std::unique_ptr<ActiveRequest> request = requests_.Take(id);
   failures_.erase(id);
   if (request == nullptr) return;
   request->ReleasePages();
@@ -281,7 +279,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transf
                                                        const EngineOptions& options) {
   SCD_RETURN_IF_ERROR(CheckEngineOptions(options));
   const ModelConfig& config = transformer.config();
-  const KvLayout layout{config.num_layers, config.num_kv_heads, config.head_dim, options.page_tokens};
+  const KvLayout layout{config.num_layers, config.num_kv_heads, config.head_dim, options.page_tokens,
+                        options.kv_dtype};
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,
                        PagedKvCache::Create(transformer.backend(), layout, options.num_pages));
   const std::int64_t score_rows =

@@ -1,13 +1,15 @@
 // The consumer's engine: owns the transformer and the KV pages, admits requests, runs their native parts, and
 // decodes all of them together in one continuous batch on one thread.
 //
-// A request's life:  queued -> admitted (pages reserved) -> staging (codes are rebuilt by another thread into
-// its sequence, the native head runs meanwhile) -> native rest (prefill of every position that is not valid
-// yet, in chunks) -> decoding or scoring -> done. A native request has nothing to stage. New requests join
-// between steps.
+// A request's life:  queued -> admitted (pages reserved, known blocks taken over) -> staging (codes are
+// rebuilt by another thread into its sequence, the native head runs meanwhile) -> native rest (prefill of
+// every position that is not valid yet, in chunks) -> decoding or scoring -> done. A native request has
+// nothing to stage. New requests join between steps. Where pages run out the youngest are moved to host
+// memory and go on later (consumer/request_table.h).
 #ifndef SCD_CONSUMER_ENGINE_H_
 #define SCD_CONSUMER_ENGINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/cache/sequence.h"
+#include "common/io/digest.h"
 #include "common/model/transformer.h"
 #include "consumer/sampler.h"
 
@@ -29,6 +32,7 @@ struct EngineTimings {
   double first_token_ms = 0;      // submit -> first token
   double decode_ms = 0;           // first token -> last token
   std::int64_t num_computed = 0;  // prompt positions that the engine computed natively
+  std::int64_t num_cached = 0;    // prompt positions that were taken over from the cache
 };
 
 using EngineRequestId = std::uint64_t;
@@ -38,7 +42,8 @@ using EngineRequestId = std::uint64_t;
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // Pages are reserved; staged requests start rebuilding now. Whoever writes into `sequence` from another
+  // Pages are reserved, and positions [0, sequence->valid_length()) are there already; staged requests start
+  // rebuilding the rest now. Whoever writes into `sequence` from another
   // thread holds a share of it for as long as it writes, so that no page is given to another request under a
   // writer's hands. The engine gives its own share back before OnDone: the pages are free when the last share
   // is gone. No share may outlive the engine. `id` is what Submit returns (this may be called before it
@@ -60,6 +65,13 @@ struct EngineRequest {
   std::int64_t staged_begin = 0;
   std::int64_t staged_end = 0;
 
+  // Keys of whole blocks at the prompt's beginning (common/cache/block_keys.h), inside [0, staged_end) of a
+  // staged request: those that are known are taken over, the others made known once they are there. Empty: it
+  // shares nothing.
+  std::vector<Digest> block_keys;
+  // How long it waits at most for another request that is making a block it lacks; then it makes its own.
+  std::chrono::milliseconds max_wait_for_blocks{30000};
+
   // Generate: max_tokens > 0. Score: `continuation` is teacher-forced and logits of the last prompt position
   // and of every continuation position go to OnLogits (continuation.size() + 1 rows).
   bool score = false;
@@ -72,6 +84,8 @@ struct EngineRequest {
 struct EngineOptions {
   std::int64_t num_pages = 0;
   std::int64_t page_tokens = 32;
+  DType kv_dtype = DType::kF32;             // f32, bf16 or i8
+  std::int64_t swap_bytes = 0;              // host memory for pages of requests that had to give theirs up
   std::int64_t max_batch_sequences = 16;    // decoded together
   std::int64_t prefill_chunk_tokens = 256;  // native prefill rows per step, so that decode of others goes on
   std::int64_t max_queued_requests = 64;    // beyond: RESOURCE_EXHAUSTED at once
@@ -96,8 +110,8 @@ class Engine {
 
   // Staged, ComputeNatively and Fail may be called from any thread, also from inside an observer's call.
 
-  // Codes of [staged_begin, end) are rebuilt and marked valid; end <= staged_end, the rest is computed
-  // natively.
+  // Codes of [staged_begin, end), or of what of it was not there already, are rebuilt and marked valid; end
+  // <= staged_end, the rest is computed natively.
   virtual void Staged(RequestId id, std::int64_t end) = 0;
   // Gives up staging: everything not valid is computed natively ("prefer"). The caller's writers have let go
   // of the sequence before.
@@ -111,6 +125,12 @@ class Engine {
     std::int64_t pages_total = 0;
     std::int64_t requests_queued = 0;
     std::int64_t requests_running = 0;
+    std::int64_t requests_swapped = 0;  // of the running ones, those whose pages are in host memory
+    std::int64_t pages_indexed = 0;     // whose blocks are known, used or not
+    // Since the start.
+    std::int64_t pages_evicted = 0;
+    std::int64_t preemptions = 0;
+    std::int64_t swapped_bytes = 0;
   };
   virtual Stats stats() const = 0;
 };

@@ -33,13 +33,18 @@ absl::Status CheckEngineOptions(const EngineOptions& options) {
   constexpr std::int64_t kAny = std::int64_t{1} << 31;
   SCD_RETURN_IF_ERROR(CheckOption("num_pages", options.num_pages, kAny));
   SCD_RETURN_IF_ERROR(CheckOption("page_tokens", options.page_tokens, kAny));
+  if (options.swap_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine: swap_bytes is ", options.swap_bytes, ", expected at least 0"));
+  }
   SCD_RETURN_IF_ERROR(CheckOption("max_batch_sequences", options.max_batch_sequences, kMaxRowsOption));
   SCD_RETURN_IF_ERROR(CheckOption("prefill_chunk_tokens", options.prefill_chunk_tokens, kMaxRowsOption));
   return CheckOption("max_queued_requests", options.max_queued_requests, kAny);
 }
 
 absl::Status CheckEngineRequest(const EngineRequest& request, const Transformer& transformer,
-                                std::int64_t cache_positions) {
+                                const EngineOptions& options) {
+  const std::int64_t cache_positions = options.num_pages * options.page_tokens;
   const std::int64_t vocab_size = transformer.config().vocab_size;
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   if (prompt == 0) return absl::InvalidArgumentError("prompt is empty");
@@ -49,6 +54,13 @@ absl::Status CheckEngineRequest(const EngineRequest& request, const Transformer&
     return absl::InvalidArgumentError(absl::StrCat("staged positions [", request.staged_begin, ", ",
                                                    request.staged_end, ") do not lie before the last of ",
                                                    prompt, " prompt tokens"));
+  }
+  const bool staged = request.staged_begin < request.staged_end;
+  const std::int64_t shareable = staged ? request.staged_end : prompt;
+  if (static_cast<std::int64_t>(request.block_keys.size()) > shareable / options.page_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("block_keys has ", request.block_keys.size(), " keys, ",
+                                                   shareable, " positions have ",
+                                                   shareable / options.page_tokens, " whole blocks"));
   }
   if (request.score) {
     SCD_RETURN_IF_ERROR(CheckIds("continuation", request.continuation, vocab_size));

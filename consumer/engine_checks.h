@@ -13,9 +13,9 @@ namespace scd {
 // INVALID_ARGUMENT naming the option and its range.
 absl::Status CheckEngineOptions(const EngineOptions& options);
 
-// INVALID_ARGUMENT naming the field. `cache_positions`: what all pages together hold.
+// INVALID_ARGUMENT naming the field.
 absl::Status CheckEngineRequest(const EngineRequest& request, const Transformer& transformer,
-                                std::int64_t cache_positions);
+                                const EngineOptions& options);
 
 }  // namespace scd
 

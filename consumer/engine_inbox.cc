@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace scd {
 
@@ -50,9 +51,11 @@ std::int64_t EngineInbox::num_running() const {
   return static_cast<std::int64_t>(known_.size()) - num_queued_;
 }
 
-void EngineInbox::Wait() {
+void EngineInbox::Wait(std::optional<std::chrono::steady_clock::time_point> until) {
+  const absl::Duration most =
+      until ? absl::FromChrono(*until - std::chrono::steady_clock::now()) : absl::InfiniteDuration();
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(this, &EngineInbox::HasNews));
+  mutex_.AwaitWithTimeout(absl::Condition(this, &EngineInbox::HasNews), most);
 }
 
 EngineInbox::Contents EngineInbox::Take() {

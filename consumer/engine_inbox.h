@@ -5,6 +5,7 @@
 #ifndef SCD_CONSUMER_ENGINE_INBOX_H_
 #define SCD_CONSUMER_ENGINE_INBOX_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,8 +52,8 @@ class EngineInbox {
 
   // --- the engine's thread ---
 
-  // Until there is something to take, or Wake or Stop was called.
-  void Wait();
+  // Until there is something to take, Wake or Stop was called, or the time has come.
+  void Wait(std::optional<std::chrono::steady_clock::time_point> until);
   Contents Take();
   bool stopped() const;
   void MarkAdmitted(EngineRequestId id);

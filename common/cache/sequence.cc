@@ -26,7 +26,17 @@ absl::StatusOr<std::unique_ptr<Sequence>> Sequence::Create(PagedKvCache& cache,
   auto sequence = absl::WrapUnique(new Sequence(cache, options.max_tokens, std::move(pages.pages)));
   SCD_RETURN_IF_ERROR(sequence->block_table_.Set(sequence->pages_));
   const std::int64_t known = pages.num_known * cache.layout().page_tokens;
-  if (known > max_valid) SCD_RETURN_IF_ERROR(sequence->MakeWritable(max_valid, known));
+  if (known > max_valid) {
+    const absl::Status copied = sequence->MakeWritable(max_valid, known);
+    if (absl::IsResourceExhausted(copied)) {
+      // Without the block that was to be copied it needs a page less.
+      sequence.reset();
+      return Create(cache, {.max_tokens = options.max_tokens,
+                            .prefix = options.prefix,
+                            .max_prefix_tokens = max_valid - max_valid % cache.layout().page_tokens});
+    }
+    SCD_RETURN_IF_ERROR(copied);
+  }
   SCD_RETURN_IF_ERROR(sequence->MarkValid(0, std::min(known, max_valid)));
   return sequence;
 }

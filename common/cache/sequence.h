@@ -33,7 +33,7 @@ struct SequenceOptions {
   // Keys of its whole blocks from the first position on; the longest known beginning is taken over.
   absl::Span<const Digest> prefix = {};
   // Of the known positions only so many count as valid, for those behind are to be computed again: a page
-  // that holds both is copied.
+  // that holds both is copied, or left out where there is no page for the copy.
   std::int64_t max_prefix_tokens = 0;
 };
 

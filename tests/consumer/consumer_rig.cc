@@ -57,7 +57,8 @@ void ConsumerRig::StartProducer(int port) {
       std::make_unique<ProducerDaemon>(),
       absl::StrCat("model: {path: ", model_, "}\nthreads: 1\nmath: f32\nbundles: [", bundle_,
                    "]\nprefill: {max_prompt_tokens: 512, chunk_tokens: 64}\ncode_store: {capacity_mib: ",
-                   options_.code_store_mib, ", block_tokens: ", options_.code_store_block_tokens, "}\n"),
+                   options_.code_store_mib, "}\nkv_cache: {page_tokens: ", options_.code_store_block_tokens,
+                   "}\n"),
       port));
 }
 

@@ -209,6 +209,7 @@ TEST_P(EngineCancelTest, RandomStormLeavesNothingBehind) {
   // Submissions, cancellations, staging and giving up from several threads at once.
   const auto engine = rig_.NewEngine({.num_pages = 20,
                                       .page_tokens = 8,
+                                      .swap_bytes = 1 << 20,
                                       .max_batch_sequences = 3,
                                       .prefill_chunk_tokens = 7,
                                       .max_queued_requests = 8});

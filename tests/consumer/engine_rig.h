@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/cache/block_keys.h"
 #include "common/model/transformer.h"
 #include "consumer/engine.h"
 #include "gtest/gtest.h"
@@ -133,6 +134,15 @@ inline EngineRequest StagedRequest(std::vector<std::int32_t> prompt, std::int64_
   EngineRequest request = GenerateRequest(std::move(prompt), max_tokens);
   request.staged_begin = head;
   request.staged_end = static_cast<std::int64_t>(request.prompt.size()) - 1 - tail;
+  return request;
+}
+
+// Shares the blocks of page_tokens that its prompt, or what is staged of it, has.
+inline EngineRequest Sharing(EngineRequest request, std::int64_t page_tokens = 8) {
+  const bool staged = request.staged_begin < request.staged_end;
+  const auto end = staged ? static_cast<std::size_t>(request.staged_end) : request.prompt.size();
+  request.block_keys = BlockKeys(DigestBuilder("engine test").AddInt(staged ? 1 : 0).Finish(),
+                                 absl::MakeConstSpan(request.prompt).first(end), page_tokens);
   return request;
 }
 

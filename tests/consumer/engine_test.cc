@@ -62,8 +62,11 @@ TEST_P(EngineTest, ManyRequestsAtOnceEqualEachAlone) {
     const auto engine = rig_.NewEngine();
     for (const EngineRequest& request : requests) alone.push_back(Generate(*engine, request));
   }
-  const auto engine = rig_.NewEngine(
-      {.num_pages = 24, .page_tokens = 8, .max_batch_sequences = 3, .prefill_chunk_tokens = 10});
+  const auto engine = rig_.NewEngine({.num_pages = 24,
+                                      .page_tokens = 8,
+                                      .swap_bytes = 1 << 20,
+                                      .max_batch_sequences = 3,
+                                      .prefill_chunk_tokens = 10});
   std::vector<std::shared_ptr<RecordingObserver>> observers;
   for (const EngineRequest& request : requests) {
     observers.push_back(NewObserver());

@@ -166,6 +166,18 @@ TEST_P(SequencePagesTest, ACopyThatFindsNoPageLeavesNothingBehind) {
   EXPECT_NE(Make(12, keys, 7), nullptr);
 }
 
+TEST_P(SequencePagesTest, AKnownBlockThatCannotBeCopiedIsLeftOut) {
+  const auto keys = Keys(32);  // all pages
+  auto first = Make(32);
+  ASSERT_TRUE(first->MarkValid(0, 32).ok());
+  ASSERT_EQ(first->Publish(keys, 32), 8);
+  first.reset();
+  const auto second = Make(32, keys, 31);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->valid_length(), 28);
+  EXPECT_EQ(cache_->num_used_pages(), 8);
+}
+
 TEST_P(SequencePagesTest, GrowsPageByPage) {
   const auto sequence = Make(3);
   const auto first = Table(*sequence);

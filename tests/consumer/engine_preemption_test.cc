@@ -1,0 +1,162 @@
+// More requests than pages: who gives pages up, and that nobody's answer changes.
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "consumer/engine.h"
+#include "gmock/gmock.h"
+#include "tests/consumer/engine_rig.h"
+
+namespace scd {
+namespace {
+
+using testing::EngineTest;
+using testing::GenerateRequest;
+using ::testing::HasSubstr;
+using testing::RecordingObserver;
+using testing::SomePrompt;
+using testing::StagedRequest;
+
+class EnginePreemptionTest : public EngineTest {
+ protected:
+  using Observers = std::vector<std::shared_ptr<RecordingObserver>>;
+
+  // Sends all of them while the engine is held in the first token of the first, so that their order is known.
+  Observers SubmitTogether(Engine& engine, const std::vector<EngineRequest>& requests) {
+    Observers observers;
+    absl::Notification all_there;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      observers.push_back(NewObserver());
+      if (i == 0) {
+        observers[0]->token_hook = [&all_there](const SampledToken&) {
+          all_there.WaitForNotification();
+          return true;
+        };
+      }
+      Submit(engine, requests[i], observers.back());
+    }
+    all_there.Notify();
+    for (const auto& observer : observers) observer->WaitDone();
+    return observers;
+  }
+};
+
+TEST_P(EnginePreemptionTest, EveryAnswerIsTheSameAsAlone) {
+  std::vector<EngineRequest> requests;
+  for (std::int32_t i = 0; i < 12; ++i) {
+    EngineRequest request = GenerateRequest(SomePrompt(4 + 3 * (i % 5), i), 30 + i);
+    request.sampling.temperature = i % 2 == 0 ? 1.0f : 0.0f;
+    request.sampling.top_p = 0.9f;
+    request.sampling.seed = static_cast<std::uint64_t>(i);
+    requests.push_back(request);
+  }
+  std::vector<std::vector<std::int32_t>> alone;
+  {
+    const auto engine = rig_.NewEngine({.num_pages = 40, .page_tokens = 8});
+    for (const EngineRequest& request : requests) alone.push_back(Generate(*engine, request));
+    EXPECT_EQ(engine->stats().preemptions, 0);
+  }
+  // Room for two of the longest.
+  const auto engine =
+      rig_.NewEngine({.num_pages = 14, .page_tokens = 8, .swap_bytes = 1 << 20, .prefill_chunk_tokens = 9});
+  const Observers observers = SubmitTogether(*engine, requests);
+  for (std::size_t i = 0; i < observers.size(); ++i) {
+    EXPECT_TRUE(observers[i]->status().ok()) << observers[i]->status();
+    EXPECT_EQ(observers[i]->tokens(), alone[i]) << "request " << i;
+    EXPECT_EQ(observers[i]->timings().num_computed, static_cast<std::int64_t>(requests[i].prompt.size()));
+  }
+  EXPECT_GT(engine->stats().preemptions, 0);
+  EXPECT_GT(engine->stats().swapped_bytes, 0);
+  EXPECT_EQ(engine->stats().requests_swapped, 0);
+  ExpectIdle(*engine);
+}
+
+TEST_P(EnginePreemptionTest, TheYoungestEndsWhereHostMemoryIsUsedUp) {
+  const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 0});
+  const std::vector<EngineRequest> requests = {GenerateRequest(SomePrompt(9, 1), 50),
+                                               GenerateRequest(SomePrompt(9, 2), 50)};
+  const Observers observers = SubmitTogether(*engine, requests);
+  EXPECT_TRUE(observers[0]->status().ok()) << observers[0]->status();
+  EXPECT_EQ(observers[0]->tokens(), rig_.Greedy(requests[0].prompt, 50));
+  EXPECT_EQ(observers[1]->status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(observers[1]->status().message()), HasSubstr("kv_cache.swap_mib"));
+  ExpectIdle(*engine);
+}
+
+TEST_P(EnginePreemptionTest, OneThatIsBeingRebuiltKeepsItsPagesAndTheOlderWaits) {
+  const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 1 << 20});
+  const auto older = NewObserver();
+  const auto staged_prompt = SomePrompt(30, 2);
+  const EngineRequest staged = StagedRequest(staged_prompt, 20, 1, 2);
+  const auto younger = NewObserver();
+  absl::Notification submitted;
+  absl::Notification both_in;
+  std::shared_ptr<Sequence> sequence;
+  younger->admitted_hook = [&](EngineRequestId, std::shared_ptr<Sequence> s) {
+    sequence = std::move(s);
+    both_in.Notify();
+  };
+  older->token_hook = [&](const SampledToken&) {
+    submitted.WaitForNotification();
+    return true;
+  };
+  Submit(*engine, GenerateRequest(SomePrompt(9, 1), 50), older);  // needs 8 pages in the end, 3 are left
+  const Id id = Submit(*engine, staged, younger);
+  submitted.Notify();
+  both_in.WaitForNotification();
+  older->WaitTokens(16);  // positions 0 .. 24: its three pages are full
+  while (engine->stats().pages_used < 8) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(older->done());
+  EXPECT_EQ(engine->stats().preemptions, 0);
+  rig_.Rebuild(staged_prompt, staged.staged_begin, staged.staged_end, *sequence);
+  sequence.reset();
+  engine->Staged(id, staged.staged_end);
+  older->WaitDone();
+  younger->WaitDone();
+  EXPECT_EQ(older->tokens(), rig_.Greedy(SomePrompt(9, 1), 50));
+  EXPECT_EQ(younger->tokens(), rig_.Greedy(staged_prompt, 20));
+  EXPECT_GT(engine->stats().preemptions, 0);
+  ExpectIdle(*engine);
+}
+
+TEST_P(EnginePreemptionTest, OneThatWasMovedAwayCanBeCancelled) {
+  const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 1 << 20});
+  const auto older = NewObserver();
+  const auto younger = NewObserver();
+  Id younger_id = 0;
+  absl::Notification both_in;
+  older->token_hook = [&](const SampledToken&) {
+    both_in.WaitForNotification();
+    if (engine->stats().requests_swapped == 1) engine->Fail(younger_id, absl::CancelledError("gone"));
+    return true;
+  };
+  Submit(*engine, GenerateRequest(SomePrompt(9, 1), 50), older);
+  younger_id = Submit(*engine, GenerateRequest(SomePrompt(9, 2), 50), younger);
+  both_in.Notify();
+  older->WaitDone();
+  younger->WaitDone();
+  EXPECT_EQ(older->tokens(), rig_.Greedy(SomePrompt(9, 1), 50));
+  EXPECT_EQ(younger->status(), absl::CancelledError("gone"));
+  EXPECT_EQ(engine->stats().requests_swapped, 0);
+  ExpectIdle(*engine);
+}
+
+TEST_P(EnginePreemptionTest, KnownBlocksGoBeforeAnybodyIsMovedAway) {
+  const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8});
+  for (std::int32_t i = 0; i < 4; ++i) {
+    const EngineRequest request = testing::Sharing(GenerateRequest(SomePrompt(33, i), 8));
+    EXPECT_EQ(Generate(*engine, request), rig_.Greedy(request.prompt, 8));
+  }
+  EXPECT_EQ(engine->stats().pages_indexed, 7);  // four of the last prompt; it took five pages of eight
+  EXPECT_GT(engine->stats().pages_evicted, 0);
+  EXPECT_EQ(engine->stats().preemptions, 0);
+  EXPECT_EQ(Generate(*engine, GenerateRequest(SomePrompt(9, 1), 55)), rig_.Greedy(SomePrompt(9, 1), 55));
+  EXPECT_EQ(engine->stats().preemptions, 0);
+  ExpectIdle(*engine);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, EnginePreemptionTest, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace scd
