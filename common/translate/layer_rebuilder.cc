@@ -81,16 +81,26 @@ class LayerRebuilder::Impl {
                                                 code.first_token, " go over the last position, ",
                                                 rope_.cos.dim(0) - 1));
     }
-    return InSlices(workspace, stream, code,
-                    [&](RebuilderWorkspace& own, std::int64_t /*begin*/, std::int64_t count) -> absl::Status {
-                      const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
-                      const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
-                      SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, k, v));
-                      if (!k.empty() && !ArrivesRoped(code.layer)) {
-                        SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
-                      }
-                      return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
-                    });
+    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
+    if (TreatmentOf(code.layer) == LayerTreatment::kReuse) {
+      const bool is_k = code.kind == CodeKind::kK;
+      const auto decode = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t) {
+        return backend_.DecodeIntoKv(stream, own.codes(), is_k ? *decoders.k : *decoders.v,
+                                     is_k ? KvPart::kK : KvPart::kV, own.positions(), is_k ? &rope_ : nullptr,
+                                     pages);
+      };
+      return InSlices(workspace, stream, code, /*keep_bf16=*/true, decode);
+    }
+    const auto rebuild = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t count) -> absl::Status {
+      const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
+      const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
+      SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, k, v));
+      if (!k.empty() && !ArrivesRoped(code.layer)) {
+        SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
+      }
+      return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
+    };
+    return InSlices(workspace, stream, code, /*keep_bf16=*/false, rebuild);
   }
 
   absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, const TensorView& k,
@@ -104,7 +114,7 @@ class LayerRebuilder::Impl {
                                                        code.num_tokens, ", ", widths_.d_kv, "]"));
       }
     }
-    return InSlices(workspace, stream, code,
+    return InSlices(workspace, stream, code, /*keep_bf16=*/false,
                     [&](RebuilderWorkspace& own, std::int64_t begin, std::int64_t count) -> absl::Status {
                       return DecodeUploaded(own, stream, code,
                                             code.kind == CodeKind::kV ? TensorView() : k.rows(begin, count),
@@ -143,7 +153,8 @@ class LayerRebuilder::Impl {
   // Calls work(own workspace, begin, count) for slices of the checked code that fit the workspace, each
   // uploaded.
   template <typename Work>
-  absl::Status InSlices(Workspace& workspace, Stream& stream, const LayerCode& code, const Work& work) const {
+  absl::Status InSlices(Workspace& workspace, Stream& stream, const LayerCode& code, bool keep_bf16,
+                        const Work& work) const {
     auto* const own = dynamic_cast<RebuilderWorkspace*>(&workspace);
     if (own == nullptr || !own->BelongsTo(this)) {
       return absl::InvalidArgumentError("LayerRebuilder: the workspace is another rebuilder's");
@@ -152,7 +163,7 @@ class LayerRebuilder::Impl {
     absl::Status status;
     for (std::int64_t begin = 0; status.ok() && begin < code.num_tokens; begin += own->max_tokens()) {
       const std::int64_t count = std::min(own->max_tokens(), code.num_tokens - begin);
-      status = own->Upload(stream, code, begin, count);
+      status = own->Upload(stream, code, begin, count, keep_bf16);
       if (status.ok()) status = work(*own, begin, count);
     }
     // Also after an error: what was queued before it still uses the workspace.

@@ -1,6 +1,7 @@
 #include "common/translate/rebuilder_workspace.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "absl/memory/memory.h"
 #include "common/wire/payload_format.h"
@@ -23,15 +24,17 @@ absl::Status RebuilderWorkspace::Allocate() {
   const auto rows_of = [this](MemoryKind kind, std::int64_t width, DType dtype) {
     return backend_.Allocate(kind, static_cast<std::size_t>(max_tokens_ * width) * DTypeBytes(dtype));
   };
-  for (Slot& slot : ring_) {
-    SCD_ASSIGN_OR_RETURN(slot.codes,
-                         rows_of(MemoryKind::kStaging, widths_.largest_rank, StagingDType(widths_.codec)));
-    SCD_ASSIGN_OR_RETURN(slot.positions, rows_of(MemoryKind::kStaging, 1, DType::kI32));
+  if (backend_.device() != Device::kHost) {
+    const DType dtype = StagingDType(widths_.codec);
+    for (Slot& slot : ring_) {
+      SCD_ASSIGN_OR_RETURN(slot.codes, rows_of(MemoryKind::kStaging, widths_.largest_rank, dtype));
+      SCD_ASSIGN_OR_RETURN(slot.positions, rows_of(MemoryKind::kStaging, 1, DType::kI32));
+    }
+    SCD_ASSIGN_OR_RETURN(device_halves_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kBF16));
   }
   SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kF32));
   SCD_ASSIGN_OR_RETURN(device_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
-  SCD_ASSIGN_OR_RETURN(k_, rows_of(MemoryKind::kDevice, widths_.d_kv, DType::kF32));
-  SCD_ASSIGN_OR_RETURN(v_, rows_of(MemoryKind::kDevice, widths_.d_kv, DType::kF32));
+  SCD_ASSIGN_OR_RETURN(kv_, rows_of(MemoryKind::kDevice, 2 * widths_.d_kv, DType::kF32));
   if (widths_.hidden > 0) {
     SCD_ASSIGN_OR_RETURN(hidden_, rows_of(MemoryKind::kDevice, widths_.hidden, DType::kF32));
     SCD_ASSIGN_OR_RETURN(mlp_, rows_of(MemoryKind::kDevice, widths_.mlp_width, DType::kF32));
@@ -49,33 +52,56 @@ absl::Status RebuilderWorkspace::End(Stream& stream) {
   return backend_.Record(*done_, stream);
 }
 
-absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, std::int64_t begin,
-                                        std::int64_t count) {
+absl::StatusOr<const RebuilderWorkspace::Slot*> RebuilderWorkspace::NextSlot(Stream& stream) {
   if (next_slot_ == ring_.size()) {
     SCD_RETURN_IF_ERROR(backend_.Synchronize(stream));
     next_slot_ = 0;
   }
-  const Slot& slot = ring_[next_slot_++];
-  const Shape codes_shape{count, code.rank};
-  const TensorView staged = slot.codes->View(StagingDType(code.codec), codes_shape);
-  if (IsQuantized(code.codec)) {
-    DecodeNumbers(code, begin, count, staged.as<float>());
-  } else {
-    std::memcpy(staged.data(), code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
-                static_cast<std::size_t>(PayloadBytes(code.codec, code.kind, count, code.rank)));
+  return &ring_[next_slot_++];
+}
+
+ConstTensorView RebuilderWorkspace::Numbers(const LayerCode& code, std::int64_t begin, std::int64_t count,
+                                            const Buffer& memory) const {
+  const Shape shape{count, code.rank};
+  if (!IsQuantized(code.codec)) {
+    return ConstTensorView(code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
+                           StagingDType(code.codec), shape);
   }
-  auto* const positions = static_cast<std::int32_t*>(slot.positions->data());
-  for (std::int64_t i = 0; i < count; ++i) {
-    positions[i] = static_cast<std::int32_t>(code.first_token + begin + i);
+  auto* const numbers = static_cast<float*>(memory.data());
+  DecodeNumbers(code, begin, count, numbers);
+  return ConstTensorView(numbers, DType::kF32, shape);
+}
+
+absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, std::int64_t begin,
+                                        std::int64_t count, bool keep_bf16) {
+  const bool on_host = backend_.device() == Device::kHost;
+  const Slot* slot = nullptr;
+  if (!on_host) {
+    SCD_ASSIGN_OR_RETURN(slot, NextSlot(stream));
   }
-  const TensorView codes = device_codes_->View(DType::kF32, codes_shape);
   const TensorView device_positions = device_positions_->View(DType::kI32, Shape{count});
-  SCD_RETURN_IF_ERROR(backend_.Copy(stream, codes, staged));
-  SCD_RETURN_IF_ERROR(
-      backend_.Copy(stream, device_positions, slot.positions->View(DType::kI32, Shape{count})));
-  codes_ = codes;
+  const TensorView positions = on_host ? device_positions : slot->positions->View(DType::kI32, Shape{count});
+  std::iota(positions.as<std::int32_t>(), positions.as<std::int32_t>() + count,
+            static_cast<std::int32_t>(code.first_token + begin));
   positions_ = device_positions;
-  return absl::OkStatus();
+
+  ConstTensorView numbers = Numbers(code, begin, count, on_host ? *device_codes_ : *slot->codes);
+  if (!on_host) {
+    SCD_RETURN_IF_ERROR(backend_.Copy(stream, device_positions, positions));
+    if (!IsQuantized(code.codec)) {
+      const TensorView staged = slot->codes->View(numbers.dtype(), numbers.shape());
+      std::memcpy(staged.data(), numbers.data(),
+                  static_cast<std::size_t>(numbers.num_elements()) * DTypeBytes(numbers.dtype()));
+      numbers = staged;
+    }
+  }
+  const bool fits = numbers.dtype() == DType::kF32 || keep_bf16;
+  codes_ = numbers;
+  if (on_host && fits) return absl::OkStatus();
+  const Buffer& memory = fits && numbers.dtype() == DType::kBF16 ? *device_halves_ : *device_codes_;
+  const TensorView codes = memory.View(fits ? numbers.dtype() : DType::kF32, numbers.shape());
+  codes_ = codes;
+  return backend_.Copy(stream, codes, numbers);
 }
 
 }  // namespace scd

@@ -1,7 +1,8 @@
-// Memory that LayerRebuilder works in: rings of staging memory that codes wait in for their way to the
-// device, and the device's intermediate tensors.
+// Memory that LayerRebuilder works in: codes on their way to the device, and the device's intermediate
+// tensors.
 //
-// The host may write into a slot of the ring while the device still reads the others, so that queuing one
+// A backend whose device is the host reads codes where they lie. For another one they wait in a ring of
+// staging memory: the host may write into a slot while the device still reads the others, so that queuing one
 // frame does not wait for the one before; when all slots were used the host waits for the stream once.
 #ifndef SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
 #define SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
@@ -42,16 +43,23 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   absl::Status Begin(Stream& stream);
   absl::Status End(Stream& stream);
 
-  // Brings tokens [begin, begin + count) of the code's payload and their positions to the device. The payload
-  // was checked to hold [num_tokens, rank].
-  absl::Status Upload(Stream& stream, const LayerCode& code, std::int64_t begin, std::int64_t count);
+  // Brings tokens [begin, begin + count) of the code's payload and their positions to the device, as f32 or,
+  // with keep_bf16, in the type of the codec. The payload was checked to hold [num_tokens, rank] and stays
+  // where it is until the work that is queued with it was queued.
+  absl::Status Upload(Stream& stream, const LayerCode& code, std::int64_t begin, std::int64_t count,
+                      bool keep_bf16);
 
   // What Upload brought.
-  ConstTensorView codes() const { return codes_; }          // [count, rank] f32
+  ConstTensorView codes() const { return codes_; }          // [count, rank] f32 or bf16
   ConstTensorView positions() const { return positions_; }  // [count] i32
 
-  TensorView k(std::int64_t rows) const { return Rows(*k_, rows, widths_.d_kv); }
-  TensorView v(std::int64_t rows) const { return Rows(*v_, rows, widths_.d_kv); }
+  // Columns of one tensor, K before V.
+  TensorView k(std::int64_t rows) const {
+    return Rows(*kv_, rows, 2 * widths_.d_kv).columns(0, widths_.d_kv);
+  }
+  TensorView v(std::int64_t rows) const {
+    return Rows(*kv_, rows, 2 * widths_.d_kv).columns(widths_.d_kv, widths_.d_kv);
+  }
   TensorView hidden(std::int64_t rows) const { return Rows(*hidden_, rows, widths_.hidden); }
   TensorView mlp(std::int64_t rows) const { return Rows(*mlp_, rows, widths_.mlp_width); }
 
@@ -66,6 +74,10 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
       : owner_(owner), backend_(backend), widths_(widths), max_tokens_(max_tokens) {}
 
   absl::Status Allocate();
+  absl::StatusOr<const Slot*> NextSlot(Stream& stream);
+  // The payload's numbers from `begin` on, or f32 numbers made from them in `memory`.
+  ConstTensorView Numbers(const LayerCode& code, std::int64_t begin, std::int64_t count,
+                          const Buffer& memory) const;
   static TensorView Rows(const Buffer& buffer, std::int64_t rows, std::int64_t width) {
     return buffer.View(DType::kF32, Shape{rows, width});
   }
@@ -76,9 +88,11 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   const std::int64_t max_tokens_;
   std::unique_ptr<Event> done_;  // of the last End
   bool used_ = false;
-  std::array<Slot, 4> ring_;
+  std::array<Slot, 4> ring_;  // empty where the device is the host
   std::size_t next_slot_ = 0;
-  std::unique_ptr<Buffer> device_codes_, device_positions_, k_, v_, hidden_, mlp_;
+  std::unique_ptr<Buffer> device_codes_;   // [max_tokens, largest rank] f32
+  std::unique_ptr<Buffer> device_halves_;  // the same in bf16; null where the device is the host
+  std::unique_ptr<Buffer> device_positions_, kv_, hidden_, mlp_;
   ConstTensorView codes_, positions_;
 };
 

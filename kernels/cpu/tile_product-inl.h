@@ -41,12 +41,27 @@ HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a, std::int64_t a_stride,
       sums[r][v] = accumulate ? hn::LoadU(d, c + r * c_stride + v * kTileLanes) : hn::Zero(d);
     }
   }
+  const auto left = [&](int r, std::int64_t k) {
+    return hn::Set(d, kLeft == TileLeft::kRows ? a[r * a_stride + k] : a[k * a_stride + r]);
+  };
+  const auto right = [&](int v, std::int64_t k) { return LoadWide(b + k * b_stride + v * kTileLanes); };
+  // Of the smaller side all vectors are held, of the other one at a time: with the sums they fill the
+  // registers.
   for (std::int64_t k = 0; k < depth; ++k) {
-    WideVec b_part[kVectors];
-    for (int v = 0; v < kVectors; ++v) b_part[v] = LoadWide(b + k * b_stride + v * kTileLanes);
-    for (int r = 0; r < kRows; ++r) {
-      const auto a_part = hn::Set(d, kLeft == TileLeft::kRows ? a[r * a_stride + k] : a[k * a_stride + r]);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(a_part, b_part[v], sums[r][v]);
+    if constexpr (kRows < kVectors) {
+      WideVec a_part[kRows];
+      for (int r = 0; r < kRows; ++r) a_part[r] = left(r, k);
+      for (int v = 0; v < kVectors; ++v) {
+        const WideVec b_part = right(v, k);
+        for (int r = 0; r < kRows; ++r) sums[r][v] = hn::MulAdd(a_part[r], b_part, sums[r][v]);
+      }
+    } else {
+      WideVec b_part[kVectors];
+      for (int v = 0; v < kVectors; ++v) b_part[v] = right(v, k);
+      for (int r = 0; r < kRows; ++r) {
+        const WideVec a_part = left(r, k);
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(a_part, b_part[v], sums[r][v]);
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) {
