@@ -3,6 +3,7 @@
 #define SCD_TESTS_KERNELS_KV_PARITY_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <string>
