@@ -14,60 +14,86 @@ bool CodeCollector::CanCut(const LayerPlan& plan, std::int64_t block_tokens) {
   });
 }
 
-CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens) : block_tokens_(block_tokens) {
-  for (const CodeColumn& column : PlanColumns(plan)) {
-    const std::int64_t bytes = PayloadBytes(plan.codec, column.kind, block_tokens, column.rank);
-    columns_.push_back({column, static_cast<std::size_t>(bytes), {}});
+CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens, std::int64_t first_token)
+    : codec_(plan.codec),
+      block_tokens_(block_tokens),
+      columns_(PlanColumns(plan)),
+      next_begin_(first_token),
+      places_(columns_.size(), Place{.block = 0, .token = first_token}) {}
+
+CodeCollector::Pending& CodeCollector::BlockAt(std::size_t index) {
+  while (pending_.size() <= index) {
+    const std::int64_t end = next_begin_ + block_tokens_ - next_begin_ % block_tokens_;
+    auto block = std::make_shared<CodeBlock>();
+    block->num_tokens = end - next_begin_;
+    block->payloads.resize(columns_.size());
+    pending_.push_back({.end = end, .block = std::move(block)});
+    next_begin_ = end;
   }
+  return pending_[index];
 }
 
 void CodeCollector::Add(const LayerCode& code) {
-  for (Column& column : columns_) {
-    if (column.column.layer == code.layer && column.column.kind == code.kind) column.pending += code.payload;
+  const auto found = std::find_if(columns_.begin(), columns_.end(), [&code](const CodeColumn& column) {
+    return column.layer == code.layer && column.kind == code.kind;
+  });
+  if (found == columns_.end()) return;
+  const auto column = static_cast<std::size_t>(found - columns_.begin());
+  Place& place = places_[column];
+  const auto bytes = [&](std::int64_t tokens) {
+    return static_cast<std::size_t>(PayloadBytes(codec_, code.kind, tokens, code.rank));
+  };
+  for (std::int64_t taken = 0; taken < code.num_tokens;) {
+    Pending& pending = BlockAt(place.block);
+    const std::int64_t count = std::min(code.num_tokens - taken, pending.end - place.token);
+    std::string& payload = pending.block->payloads[column];
+    if (payload.empty()) payload.reserve(bytes(pending.block->num_tokens));
+    payload.append(code.payload, bytes(taken), bytes(taken + count) - bytes(taken));
+    taken += count;
+    place.token += count;
+    if (place.token < pending.end) continue;
+    ++pending.num_whole;
+    ++place.block;
   }
 }
 
 std::vector<std::shared_ptr<const CodeBlock>> CodeCollector::TakeBlocks() {
-  std::size_t num_blocks = columns_.empty() ? 0 : columns_.front().pending.size();
-  for (const Column& column : columns_) {
-    num_blocks = std::min(num_blocks, column.pending.size() / column.block_bytes);
-  }
+  const auto part = std::find_if(pending_.begin(), pending_.end(), [this](const Pending& pending) {
+    return pending.num_whole < columns_.size();
+  });
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
-  for (std::size_t i = 0; i < num_blocks; ++i) {
-    auto block = std::make_shared<CodeBlock>();
-    block->num_tokens = block_tokens_;
-    for (const Column& column : columns_) {
-      block->payloads.push_back(column.pending.substr(i * column.block_bytes, column.block_bytes));
-    }
-    blocks.push_back(std::move(block));
-  }
-  for (Column& column : columns_) {
-    column.pending.erase(0, num_blocks * column.block_bytes);
-  }
+  for (auto whole = pending_.begin(); whole != part; ++whole) blocks.push_back(std::move(whole->block));
+  pending_.erase(pending_.begin(), part);
+  for (Place& place : places_) place.block -= blocks.size();
   return blocks;
 }
 
-StoredCodeReader::StoredCodeReader(const LayerPlan& plan, std::int64_t first_token,
-                                   std::vector<std::shared_ptr<const CodeBlock>> blocks,
-                                   std::int64_t max_payload_bytes)
+std::int64_t StoredCodes::num_tokens() const {
+  std::int64_t count = 0;
+  for (const auto& block : blocks) count += block->num_tokens;
+  return count;
+}
+
+StoredCodeReader::StoredCodeReader(const LayerPlan& plan, StoredCodes codes, std::int64_t max_payload_bytes)
     : codec_(plan.codec),
-      first_token_(first_token),
       max_payload_bytes_(max_payload_bytes),
       columns_(PlanColumns(plan)),
-      blocks_(std::move(blocks)) {}
+      codes_(std::move(codes)),
+      token_(codes_.first_token) {}
 
 bool StoredCodeReader::Next(LayerCode* code) {
-  if (column_ == columns_.size() || blocks_.empty()) return false;
+  if (column_ == columns_.size() || codes_.blocks.empty()) return false;
   const CodeColumn& column = columns_[column_];
+  const std::int64_t granule = GranuleTokens(codec_, column.kind);
   code->layer = column.layer;
   code->kind = column.kind;
   code->rank = column.rank;
   code->codec = codec_;
-  code->first_token = first_token_ + token_;
+  code->first_token = token_;
   code->num_tokens = 0;
   code->payload.clear();
-  while (block_ < blocks_.size()) {
-    const CodeBlock& block = *blocks_[block_];
+  while (block_ < codes_.blocks.size() && code->num_tokens % granule == 0) {
+    const CodeBlock& block = *codes_.blocks[block_];
     const std::string& payload = block.payloads[column_];
     if (!code->payload.empty() &&
         code->payload.size() + payload.size() > static_cast<std::size_t>(max_payload_bytes_)) {
@@ -78,10 +104,10 @@ bool StoredCodeReader::Next(LayerCode* code) {
     token_ += block.num_tokens;
     ++block_;
   }
-  if (block_ == blocks_.size()) {
+  if (block_ == codes_.blocks.size()) {
     ++column_;
     block_ = 0;
-    token_ = 0;
+    token_ = codes_.first_token;
   }
   return true;
 }

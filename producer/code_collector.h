@@ -1,5 +1,7 @@
 // Cuts the codes of a running prefill, which come chunk by chunk and layer by layer, into the blocks of the
-// code store.
+// code store, and reads blocks as codes again.
+//
+// Blocks end at multiples of block_tokens, counted from position 0.
 #ifndef SCD_PRODUCER_CODE_COLLECTOR_H_
 #define SCD_PRODUCER_CODE_COLLECTOR_H_
 
@@ -19,45 +21,64 @@ class CodeCollector {
   // Whether codes of the plan can be cut into such blocks: a block holds whole granules (payload_format.h).
   static bool CanCut(const LayerPlan& plan, std::int64_t block_tokens);
 
-  // CanCut(plan, block_tokens).
-  CodeCollector(const LayerPlan& plan, std::int64_t block_tokens);
+  // CanCut(plan, block_tokens). Collects from first_token on.
+  CodeCollector(const LayerPlan& plan, std::int64_t block_tokens, std::int64_t first_token);
 
-  // Codes of one column, following those that were added to it before. All but the last of the prompt hold
-  // whole granules.
+  // Codes of one column, following those that were added to it before. Each holds whole granules, but for
+  // one that ends at a multiple of the granule or of the prompt's last code.
   void Add(const LayerCode& code);
   // The blocks that are whole in every column and were not taken yet, in order.
   std::vector<std::shared_ptr<const CodeBlock>> TakeBlocks();
 
  private:
-  struct Column {
-    CodeColumn column;
-    std::size_t block_bytes = 0;
-    std::string pending;  // rows not taken yet
+  // A block that is not whole yet.
+  struct Pending {
+    std::int64_t end = 0;
+    std::shared_ptr<CodeBlock> block;
+    std::size_t num_whole = 0;  // columns that are whole
+  };
+  // The next code of a column.
+  struct Place {
+    std::size_t block = 0;  // of pending_
+    std::int64_t token = 0;
   };
 
+  Pending& BlockAt(std::size_t index);
+
+  const Codec codec_;
   const std::int64_t block_tokens_;
-  std::vector<Column> columns_;
+  const std::vector<CodeColumn> columns_;
+  std::int64_t next_begin_;       // of the block after the last of pending_
+  std::vector<Pending> pending_;  // in order
+  std::vector<Place> places_;     // of columns_
 };
 
-// Codes of the columns of a plan, in order, from blocks that follow each other; joined over blocks into codes
-// of at most max_payload_bytes (but at least one block).
+// Blocks that follow each other, from first_token on.
+struct StoredCodes {
+  std::int64_t first_token = 0;
+  std::vector<std::shared_ptr<const CodeBlock>> blocks;
+
+  std::int64_t num_tokens() const;
+};
+
+// Codes of the columns of a plan, in order, from blocks; joined over blocks into codes of at most
+// max_payload_bytes (but at least one block), each of whole granules but for the last of its column and one
+// that ends at a multiple of the granule.
 class StoredCodeReader {
  public:
-  StoredCodeReader(const LayerPlan& plan, std::int64_t first_token,
-                   std::vector<std::shared_ptr<const CodeBlock>> blocks, std::int64_t max_payload_bytes);
+  StoredCodeReader(const LayerPlan& plan, StoredCodes codes, std::int64_t max_payload_bytes);
 
   // False when there are no more.
   bool Next(LayerCode* code);
 
  private:
-  const Codec codec_;
-  const std::int64_t first_token_;
-  const std::int64_t max_payload_bytes_;
-  const std::vector<CodeColumn> columns_;
-  const std::vector<std::shared_ptr<const CodeBlock>> blocks_;
+  Codec codec_;
+  std::int64_t max_payload_bytes_;
+  std::vector<CodeColumn> columns_;
+  StoredCodes codes_;
   std::size_t column_ = 0;
   std::size_t block_ = 0;
-  std::int64_t token_ = 0;  // of block_, from first_token_
+  std::int64_t token_ = 0;  // of block_
 };
 
 }  // namespace scd

@@ -21,38 +21,6 @@ std::int64_t CodeBlock::size_bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
-std::vector<Digest> BlockKeys(const Digest& model, const Digest& bundle, const LayerPlan& plan,
-                              std::int64_t first_token, absl::Span<const std::int32_t> token_ids,
-                              std::int64_t block_tokens) {
-  const auto add_tokens = [&token_ids](DigestBuilder& builder, std::int64_t begin, std::int64_t count) {
-    builder.AddBytes(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(token_ids.data() + begin),
-                                         static_cast<std::size_t>(count) * sizeof(std::int32_t)));
-  };
-  DigestBuilder root("scd.codes.v2");
-  const std::string_view codec = CodecName(plan.codec);
-  root.AddDigest(model).AddDigest(bundle).AddString({codec.data(), codec.size()});
-  root.AddInt(static_cast<std::int64_t>(plan.layers.size()));
-  for (const LayerRanks& layer : plan.layers) {
-    const std::vector<SentKind> sent = SentKinds(layer);
-    root.AddInt(static_cast<std::int64_t>(layer.treatment)).AddInt(static_cast<std::int64_t>(sent.size()));
-    for (const SentKind& kind : sent) root.AddInt(static_cast<std::int64_t>(kind.kind)).AddInt(kind.rank);
-  }
-  root.AddInt(first_token);
-  add_tokens(root, 0, first_token);
-
-  std::vector<Digest> keys;
-  Digest previous = root.Finish();
-  const auto end = static_cast<std::int64_t>(token_ids.size());
-  for (std::int64_t begin = first_token; begin + block_tokens <= end; begin += block_tokens) {
-    DigestBuilder block("scd.codes.block.v1");
-    block.AddDigest(previous);
-    add_tokens(block, begin, block_tokens);
-    previous = block.Finish();
-    keys.push_back(previous);
-  }
-  return keys;
-}
-
 std::vector<std::shared_ptr<const CodeBlock>> MemoryCodeStore::FindPrefix(absl::Span<const Digest> keys) {
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
   const absl::MutexLock lock(&mutex_);

@@ -1,9 +1,8 @@
 // Codes of prompts that were prefilled before, by blocks of tokens.
 //
-// A block is named by a digest that is chained over everything its codes depend on: the model, the bundle,
-// what the plan sends, the position of the first code, and all tokens up to the block's end. Equal keys mean
-// equal codes, so a block may be taken whatever prompt it came from. The interface leaves the place open; the
-// one in memory is below.
+// A block is named by everything its codes depend on (code_keys.h), all tokens up to the block's end among
+// it, so a block may be taken whatever prompt it came from. The interface leaves the place open; the one in
+// memory is below.
 #ifndef SCD_PRODUCER_CODE_STORE_H_
 #define SCD_PRODUCER_CODE_STORE_H_
 
@@ -37,12 +36,6 @@ struct CodeBlock {
 
   std::int64_t size_bytes() const;  // of the payloads and their bookkeeping
 };
-
-// Names of the whole blocks of positions [first_token, token_ids.size()), in order; what is left over has
-// none. native_head and native_tail of the plan do not matter.
-std::vector<Digest> BlockKeys(const Digest& model, const Digest& bundle, const LayerPlan& plan,
-                              std::int64_t first_token, absl::Span<const std::int32_t> token_ids,
-                              std::int64_t block_tokens);
 
 // Thread-safe.
 class CodeStore {

@@ -1,17 +1,15 @@
 #include "producer/config.h"
 
+#include "common/model/model_yaml.h"
+
 namespace scd {
 
 void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
-  YamlSection model = root.Section("model");
-  model.RequiredString("path", &config->model.path);
-  model.String("adapter", &config->model.adapter);
-  model.String("config", &config->model.config);
-
   root.String("device", &config->backend.device);
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});
+  ReadModelSource(root, "model", &config->model, &config->backend.math);
 
   root.Strings("bundles", &config->bundles, {.min = 1, .max = 256});
   if (config->bundles.empty()) root.Fail("bundles", "lists no bundle: a producer serves at least one");
@@ -21,13 +19,11 @@ void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
   prefill.Int("max_prompt_tokens", &config->prefill.max_prompt_tokens,
               {.min = 1, .max = kMaxTokens, .unit = "tokens"});
   prefill.Int("chunk_tokens", &config->prefill.chunk_tokens, {.min = 1, .max = 65536, .unit = "tokens"});
-  prefill.Int("kv_tokens", &config->prefill.kv_tokens, {.min = 0, .max = kMaxTokens, .unit = "tokens"});
   prefill.Int("max_queued_requests", &config->prefill.max_queued_requests,
               {.min = 0, .max = 65536, .unit = "requests"});
   prefill.Int("max_cached_plans", &config->prefill.max_cached_plans, {.min = 1, .max = 256, .unit = "plans"});
-  if (config->prefill.kv_tokens != 0 && config->prefill.kv_tokens < config->prefill.max_prompt_tokens) {
-    prefill.Fail("kv_tokens", "is less than prefill.max_prompt_tokens: the longest prompt would not fit");
-  }
+
+  ReadKvCacheSettings(root.Section("kv_cache"), &config->kv_cache);
 
   YamlSection stream = root.Section("stream");
   stream.Int("queue_frames", &config->stream.queue_frames, {.min = 1, .max = 65536, .unit = "frames"});
@@ -38,7 +34,6 @@ void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
 
   YamlSection store = root.Section("code_store");
   store.Int("capacity_mib", &config->code_store.capacity_mib, {.min = 0, .max = 1 << 24, .unit = "MiB"});
-  store.Int("block_tokens", &config->code_store.block_tokens, {.min = 1, .max = 65536, .unit = "tokens"});
 }
 
 }  // namespace scd

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cache/kv_cache_settings.h"
 #include "common/config/yaml_reader.h"
 #include "common/model/model_source.h"
 #include "kernels/backend_factory.h"
@@ -16,7 +17,6 @@ namespace scd {
 struct PrefillConfig {
   std::int64_t max_prompt_tokens = 8192;  // longer prompts are refused
   std::int64_t chunk_tokens = 256;  // rows of one forward pass; frames leave after each layer of each chunk
-  std::int64_t kv_tokens = 0;       // KV cache shared by the prompts in work; 0: max_prompt_tokens
   std::int64_t max_queued_requests = 64;  // waiting for the engine; beyond: RESOURCE_EXHAUSTED
   std::int64_t max_cached_plans = 8;      // pairs of bundle and plan whose encoders are kept ready
 };
@@ -29,14 +29,14 @@ struct StreamConfig {
 
 struct CodeStoreConfig {
   std::int64_t capacity_mib = 256;  // 0: no store
-  std::int64_t block_tokens = 64;
 };
 
 struct ProducerConfig {
-  ModelSource model;
+  ModelSource model = {.path = "", .adapter = "", .config = "", .weights = WeightsFormat::kAuto};
   BackendOptions backend;
   std::vector<std::string> bundles;  // folders
   PrefillConfig prefill;
+  KvCacheSettings kv_cache{.memory_mib = 512};
   StreamConfig stream;
   CodeStoreConfig code_store;
 };

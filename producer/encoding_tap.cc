@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "common/model/code_rows.h"
+#include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -21,19 +22,23 @@ TapKinds EncodingTap::Wanted(std::int64_t layer) const {
 }
 
 absl::Status EncodingTap::OnLayer(const LayerView& view) {
+  const std::int64_t begin = std::max(chunk_begin_, first_token_);
   for (const SentKind& sent : Sent(view.layer)) {
-    SCD_RETURN_IF_ERROR(Encode(view, sent.kind, RowsFor(sent.kind, view)));
+    // Granules end at multiples of their tokens, wherever codes begin: then stored blocks fit any request.
+    const std::int64_t granule = GranuleTokens(encoder_.encoder->plan().codec, sent.kind);
+    const std::int64_t cut = std::min(chunk_end_, (begin + granule - 1) / granule * granule);
+    if (begin < cut) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, cut));
+    if (cut < chunk_end_) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, cut, chunk_end_));
   }
   return absl::OkStatus();
 }
 
-absl::Status EncodingTap::Encode(const LayerView& view, CodeKind kind, ConstTensorView rows) {
+absl::Status EncodingTap::Encode(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end) {
   const absl::Time start = absl::Now();
-  const std::int64_t skipped = std::max<std::int64_t>(0, first_token_ - chunk_begin_);
   SCD_ASSIGN_OR_RETURN(
       LayerCode code,
       encoder_.encoder->Encode(*encoder_.workspace, *view.stream, view.layer, kind,
-                               rows.rows(skipped, rows.dim(0) - skipped), chunk_begin_ + skipped));
+                               RowsFor(kind, view).rows(begin - chunk_begin_, end - begin), begin));
   encode_time_ += absl::Now() - start;
   emit_(std::move(code));
   return absl::OkStatus();

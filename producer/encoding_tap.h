@@ -32,7 +32,8 @@ class EncodingTap : public LayerTap {
 
  private:
   std::vector<SentKind> Sent(std::int64_t layer) const;
-  absl::Status Encode(const LayerView& view, CodeKind kind, ConstTensorView rows);
+  // Positions [begin, end) of the chunk.
+  absl::Status Encode(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end);
 
   const ReadyEncoder& encoder_;
   const std::int64_t chunk_begin_;

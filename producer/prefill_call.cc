@@ -47,11 +47,6 @@ void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, Req
                                const std::stop_token& shutdown) {
   input_ = std::move(input);
   Start(std::move(header), std::move(lease), shutdown);
-  {
-    const absl::MutexLock lock(&mutex_);
-    *outbox_.emplace_back().mutable_header() = header_;
-  }
-  // The header leaves after the engine took the job, so that a full queue is a plain refusal.
   if (const absl::Status status = environment_.engine.Submit(shared_from_this()); !status.ok()) {
     Refuse(status);
     return;
@@ -59,45 +54,71 @@ void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, Req
   bool abandoned = false;
   {
     const absl::MutexLock lock(&mutex_);
-    Advance();
     abandoned = finished_ && !status_.ok();
   }
-  // The header alone may have filled the queue: the engine then passed the job over until it left.
-  environment_.engine.Wake();
   // A cancellation that came before Submit did not find the job.
   if (abandoned) environment_.engine.Cancel(*this);
 }
 
-void PrefillCall::StartStored(StoredCodeReader reader, v1::PrefillHeader header, RequestTracker::Lease lease,
-                              const std::stop_token& shutdown) {
+void PrefillCall::StartStored(const LayerPlan& plan, StoredCodes codes, v1::PrefillHeader header,
+                              RequestTracker::Lease lease, const std::stop_token& shutdown) {
   Start(std::move(header), std::move(lease), shutdown);
   const absl::MutexLock lock(&mutex_);
-  stored_.emplace(std::move(reader));
-  *outbox_.emplace_back().mutable_header() = header_;
+  const auto num_stored_tokens = static_cast<std::uint32_t>(codes.num_tokens());
+  header_.set_num_stored_tokens(num_stored_tokens);
+  trailer_.set_num_stored_tokens(num_stored_tokens);
+  trailer_.set_num_cached_tokens(header_.end_token());
+  outbox_.Add(header_);
+  outbox_.Add(plan, std::move(codes));
+  complete_ = true;
+  Advance();
+}
+
+// The header leaves after the engine took the job, so that a full queue is a plain refusal.
+void PrefillCall::Begin(std::int64_t num_stored_tokens) {
+  const absl::MutexLock lock(&mutex_);
+  if (finished_) return;
+  header_.set_num_stored_tokens(static_cast<std::uint32_t>(num_stored_tokens));
+  outbox_.Add(header_);
   Advance();
 }
 
 bool PrefillCall::HasRoom() const {
   const absl::MutexLock lock(&mutex_);
-  return static_cast<std::int64_t>(outbox_.size()) < environment_.queue_frames;
+  return QueueHasRoom();
+}
+
+bool PrefillCall::QueueHasRoom() const {
+  return outbox_.size() < environment_.queue_frames;
 }
 
 void PrefillCall::Deliver(LayerCode code) {
   const absl::MutexLock lock(&mutex_);
-  Enqueue(std::move(code));
+  if (finished_) return;
+  outbox_.Add(std::move(code));
   Advance();
 }
 
-void PrefillCall::Complete(const absl::Status& status, const PrefillTimings& timings) {
+void PrefillCall::DeliverStored(StoredCodes codes) {
   const absl::MutexLock lock(&mutex_);
-  trailer_.set_queue_ms(timings.queue_ms);
-  trailer_.set_prefill_ms(timings.prefill_ms);
-  trailer_.set_encode_ms(timings.encode_ms);
+  if (finished_) return;
+  outbox_.Add(input_.plan, std::move(codes));
+  Advance();
+}
+
+void PrefillCall::Complete(const absl::Status& status, const PrefillReport& report) {
+  const absl::MutexLock lock(&mutex_);
+  trailer_.set_queue_ms(report.queue_ms);
+  trailer_.set_prefill_ms(report.prefill_ms);
+  trailer_.set_encode_ms(report.encode_ms);
+  trailer_.set_num_prefilled_tokens(static_cast<std::uint32_t>(report.num_prefilled_tokens));
+  trailer_.set_num_cached_tokens(static_cast<std::uint32_t>(report.num_cached_tokens));
+  trailer_.set_num_stored_tokens(static_cast<std::uint32_t>(report.num_stored_tokens));
   if (!status.ok()) {
     FinishWith(status);
     return;
   }
-  EnqueueTrailer();
+  complete_ = true;
   Advance();
 }
 
@@ -123,13 +144,14 @@ void PrefillCall::OnWriteDone(bool ok) {
   {
     const absl::MutexLock lock(&mutex_);
     writing_ = false;
-    got_room = static_cast<std::int64_t>(outbox_.size()) == environment_.queue_frames;
+    const bool had_room = QueueHasRoom();
     if (in_flight_.has_frame()) {
       const v1::CodeFrame& frame = in_flight_.frame();
       environment_.metrics.AddBytes(static_cast<CodeKind>(frame.kind()),
                                     static_cast<std::int64_t>(frame.payload().size()));
     }
     Advance();
+    got_room = !had_room && QueueHasRoom();
   }
   if (got_room) environment_.engine.Wake();
 }
@@ -148,46 +170,27 @@ void PrefillCall::OnDone() {
 
 void PrefillCall::Advance() {
   if (finished_ || writing_) return;
-  if (outbox_.empty() && stored_.has_value() && !complete_) {
-    LayerCode code;
-    if (stored_->Next(&code)) {
-      Enqueue(std::move(code));
-    } else {
-      EnqueueTrailer();
+  if (!outbox_.Next(&in_flight_)) {
+    if (!complete_) return;
+    if (trailer_written_) {
+      FinishWith(absl::OkStatus());
+      return;
     }
+    trailer_written_ = true;
+    trailer_.set_num_frames(static_cast<std::uint64_t>(outbox_.num_frames()));
+    trailer_.set_payload_bytes(static_cast<std::uint64_t>(outbox_.payload_bytes()));
+    *in_flight_.mutable_trailer() = trailer_;
   }
-  if (outbox_.empty()) {
-    if (complete_) FinishWith(absl::OkStatus());
-    return;
-  }
-  in_flight_ = std::move(outbox_.front());
-  outbox_.pop_front();
   writing_ = true;
   write_started_ = absl::Now();
   StartWrite(&in_flight_);
-}
-
-void PrefillCall::Enqueue(LayerCode code) {
-  if (finished_) return;
-  for (v1::CodeFrame& frame : ToFrames(std::move(code))) {
-    trailer_.set_num_frames(trailer_.num_frames() + 1);
-    trailer_.set_payload_bytes(trailer_.payload_bytes() + frame.payload().size());
-    *outbox_.emplace_back().mutable_frame() = std::move(frame);
-  }
-}
-
-void PrefillCall::EnqueueTrailer() {
-  if (finished_) return;
-  complete_ = true;
-  *outbox_.emplace_back().mutable_trailer() = trailer_;
 }
 
 void PrefillCall::FinishWith(const absl::Status& status) {
   if (finished_) return;
   finished_ = true;
   status_ = status;
-  outbox_.clear();
-  stored_.reset();
+  outbox_.Clear();
   Finish(ToGrpcStatus(status));
 }
 
@@ -201,23 +204,25 @@ void PrefillCall::Abandon(const absl::Status& status) {
 
 void PrefillCall::Report() {
   const absl::Duration total = absl::Now() - started_;
-  const std::int64_t stored_tokens = header_.num_stored_tokens();
   environment_.ended_calls.CountEnded("Prefill", StatusCodeLabel(status_.code()));
   if (status_.ok()) {
     environment_.metrics.ObserveTransfer(absl::ToDoubleSeconds(total));
-    environment_.metrics.AddPromptTokens(TransferMetrics::TokenSource::kCached, stored_tokens);
+    environment_.metrics.AddPromptTokens(TransferMetrics::TokenSource::kCached,
+                                         static_cast<std::int64_t>(trailer_.num_stored_tokens()));
     environment_.metrics.AddPromptTokens(TransferMetrics::TokenSource::kComputed,
-                                         static_cast<std::int64_t>(input_.token_ids.size()));
+                                         static_cast<std::int64_t>(trailer_.num_prefilled_tokens()));
   } else {
     environment_.metrics.CountFailure(StatusCodeLabel(status_.code()));
   }
   const std::string line = absl::StrFormat(
-      "prefill id=%s bundle=%s codes=[%d,%d) stored=%d frames=%d bytes=%d queue_ms=%.1f prefill_ms=%.1f "
-      "encode_ms=%.1f total_ms=%.1f status=%s",
+      "prefill id=%s bundle=%s codes=[%d,%d) prefilled=%d cached=%d stored=%d frames=%d bytes=%d "
+      "queue_ms=%.1f "
+      "prefill_ms=%.1f encode_ms=%.1f total_ms=%.1f status=%s",
       LogSafe(request_id_),
       header_.bundle_digest().empty() ? "-" : absl::BytesToHexString(header_.bundle_digest()),
-      header_.first_token(), header_.end_token(), stored_tokens, trailer_.num_frames(),
-      trailer_.payload_bytes(), trailer_.queue_ms(), trailer_.prefill_ms(), trailer_.encode_ms(),
+      header_.first_token(), header_.end_token(), trailer_.num_prefilled_tokens(),
+      trailer_.num_cached_tokens(), trailer_.num_stored_tokens(), outbox_.num_frames(),
+      outbox_.payload_bytes(), trailer_.queue_ms(), trailer_.prefill_ms(), trailer_.encode_ms(),
       absl::ToDoubleMilliseconds(total), std::string(StatusCodeLabel(status_.code())));
   environment_.log.Info(status_.ok() ? line
                                      : absl::StrCat(line, " (", absl::CHexEscape(status_.message()), ")"));

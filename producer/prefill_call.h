@@ -1,13 +1,12 @@
 // One Prefill stream: header, frames, trailer, with one write in flight and a bounded queue behind it.
 //
-// The codes come from the engine, which pauses while the queue is full, or from the code store, which is
-// asked for the next frame when the one before it was written. Whatever ends the stream early (a client that
+// The codes come from the engine, which pauses while the queue is full, or all of them from the code store.
+// Whatever ends the stream early (a client that
 // went away, a deadline, a stalled reader, a shutdown) drops the queue and cancels the engine's job at once.
 #ifndef SCD_PRODUCER_PREFILL_CALL_H_
 #define SCD_PRODUCER_PREFILL_CALL_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "common/server/request_tracker.h"
 #include "grpcpp/support/server_callback.h"
 #include "producer/code_collector.h"
+#include "producer/code_outbox.h"
 #include "producer/prefill_engine.h"
 #include "producer/prefill_job.h"
 #include "producer/stall_watch.h"
@@ -56,14 +56,16 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   void Refuse(const absl::Status& status);
   void StartPrefill(PrefillInput input, v1::PrefillHeader header, RequestTracker::Lease lease,
                     const std::stop_token& shutdown);
-  void StartStored(StoredCodeReader reader, v1::PrefillHeader header, RequestTracker::Lease lease,
-                   const std::stop_token& shutdown);
+  void StartStored(const LayerPlan& plan, StoredCodes codes, v1::PrefillHeader header,
+                   RequestTracker::Lease lease, const std::stop_token& shutdown);
 
   // PrefillJob
   const PrefillInput& input() const override { return input_; }
+  void Begin(std::int64_t num_stored_tokens) override;
   bool HasRoom() const override;
   void Deliver(LayerCode code) override;
-  void Complete(const absl::Status& status, const PrefillTimings& timings) override;
+  void DeliverStored(StoredCodes codes) override;
+  void Complete(const absl::Status& status, const PrefillReport& report) override;
 
   // StallWatch::Watched
   void CheckStall(absl::Time now) override;
@@ -80,8 +82,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   void Start(v1::PrefillHeader header, RequestTracker::Lease lease, const std::stop_token& shutdown);
   // Starts the next write, or finishes where there is nothing left to write.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enqueue(LayerCode code) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EnqueueTrailer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool QueueHasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the call now and takes its job out of the engine.
   void Abandon(const absl::Status& status);
@@ -99,12 +100,12 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   std::optional<std::stop_callback<std::function<void()>>> on_shutdown_;
 
   mutable absl::Mutex mutex_;
-  std::optional<StoredCodeReader> stored_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::PrefillResponse> outbox_ ABSL_GUARDED_BY(mutex_);
+  CodeOutbox outbox_ ABSL_GUARDED_BY(mutex_);
   v1::PrefillResponse in_flight_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time write_started_ ABSL_GUARDED_BY(mutex_);
-  bool complete_ ABSL_GUARDED_BY(mutex_) = false;  // the trailer is in the outbox or written
+  bool complete_ ABSL_GUARDED_BY(mutex_) = false;  // no more codes come
+  bool trailer_written_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
   absl::Status status_ ABSL_GUARDED_BY(mutex_);    // with which
   v1::PrefillTrailer trailer_ ABSL_GUARDED_BY(mutex_);

@@ -1,14 +1,14 @@
 #include "producer/prefill_engine.h"
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/cache/sequence.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
-#include "producer/code_collector.h"
 #include "producer/encoding_tap.h"
 
 namespace scd {
@@ -24,23 +24,16 @@ std::int64_t PlanGranule(const LayerPlan& plan) {
   return longest;
 }
 
+std::int64_t RoundUp(std::int64_t count, std::int64_t unit) {
+  return (count + unit - 1) / unit * unit;
+}
+
+void NoteStart(PrefillEntry& entry) {
+  if (std::exchange(entry.started, true)) return;
+  entry.report.queue_ms = absl::ToDoubleMilliseconds(absl::Now() - entry.submitted);
+}
+
 }  // namespace
-
-struct PrefillEngine::Entry {
-  std::shared_ptr<PrefillJob> job;
-  absl::Time submitted;
-  std::stop_source cancel;
-
-  // Since it has pages.
-  std::unique_ptr<Sequence> sequence;
-  ReadyEncoder encoder;                    // from the first chunk on
-  std::optional<CodeCollector> collector;  // where codes are to be stored
-  std::size_t num_stored_blocks = 0;
-  std::int64_t position = 0;  // tokens before it are done
-  PrefillTimings timings;
-
-  std::int64_t num_tokens() const { return static_cast<std::int64_t>(job->input().token_ids.size()); }
-};
 
 absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(const Transformer& transformer,
                                                                      const PrefillEngineOptions& options,
@@ -50,8 +43,9 @@ absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(const Trans
   layout.num_layers = config.num_layers;
   layout.num_kv_heads = config.num_kv_heads;
   layout.head_dim = config.head_dim;
-  layout.page_tokens = options.page_tokens;
-  const std::int64_t num_pages = (options.kv_tokens + options.page_tokens - 1) / options.page_tokens;
+  layout.page_tokens = options.block_tokens;
+  layout.dtype = options.kv_dtype;
+  const std::int64_t num_pages = RoundUp(options.kv_tokens, options.block_tokens) / options.block_tokens;
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,
                        PagedKvCache::Create(transformer.backend(), layout, num_pages));
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<Transformer::Workspace> workspace,
@@ -65,10 +59,10 @@ PrefillEngine::PrefillEngine(const Transformer& transformer, const PrefillEngine
                              std::unique_ptr<Transformer::Workspace> workspace)
     : transformer_(transformer),
       options_(options),
-      store_(store),
       cache_(std::move(cache)),
       workspace_(std::move(workspace)),
       encoders_(transformer.rope(), transformer.backend(), options.chunk_tokens, options.max_cached_plans),
+      shared_(*cache_, store, options.share_pages),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 PrefillEngine::~PrefillEngine() {
@@ -87,7 +81,7 @@ absl::Status PrefillEngine::Submit(std::shared_ptr<PrefillJob> job) {
   if (cache_->PagesFor(entry->num_tokens()) > cache_->num_pages()) {
     return absl::InvalidArgumentError(absl::StrCat("token_ids: ", entry->num_tokens(),
                                                    " tokens do not fit into this producer's KV cache of ",
-                                                   cache_->num_pages() * options_.page_tokens));
+                                                   cache_->num_pages() * options_.block_tokens));
   }
   const absl::MutexLock lock(&mutex_);
   if (stopping_) return absl::UnavailableError("the producer is shutting down");
@@ -130,15 +124,21 @@ void PrefillEngine::Wake() {
 
 PrefillEngine::Stats PrefillEngine::stats() const {
   const absl::MutexLock lock(&mutex_);
+  const PagedKvCache::Stats pages = cache_->stats();
   return {.num_queued = static_cast<std::int64_t>(queue_.size()),
           .num_active = static_cast<std::int64_t>(active_.size()),
-          .pages_used = cache_->num_used_pages(),
-          .pages_total = cache_->num_pages()};
+          .pages_total = cache_->num_pages(),
+          .pages_used = pages.used_pages,
+          .pages_cached = pages.indexed_pages,
+          .pages_evicted = pages.evicted_pages,
+          .prefilled_tokens = prefilled_tokens_,
+          .skipped_tokens = skipped_tokens_,
+          .prefix_hits = prefix_hits_};
 }
 
 void PrefillEngine::Complete(Entry& entry, const absl::Status& status) {
   entry.sequence.reset();
-  entry.job->Complete(status, entry.timings);
+  entry.job->Complete(status, entry.report);
 }
 
 void PrefillEngine::Run(const std::stop_token& stop) {
@@ -163,53 +163,111 @@ void PrefillEngine::Run(const std::stop_token& stop) {
 }
 
 void PrefillEngine::Activate() {
+  std::int64_t still_needed = 0;
+  for (const auto& entry : active_)
+    still_needed += cache_->PagesFor(entry->num_tokens()) - entry->num_pages();
   // Only ever the first: a long prompt is not overtaken for ever by short ones.
   while (!queue_.empty()) {
     Entry& entry = *queue_.front();
-    absl::StatusOr<std::unique_ptr<Sequence>> sequence = Sequence::Create(*cache_, entry.num_tokens());
-    if (!sequence.ok()) return;  // pages come back when a job ends
-    entry.sequence = *std::move(sequence);
+    const std::int64_t needed = cache_->PagesFor(entry.num_tokens());
+    if (still_needed + needed > cache_->num_available_pages()) return;  // pages come back when a job ends
     active_.splice(active_.end(), queue_, queue_.begin());
+    StoredCodes codes = Take(entry);
+    still_needed += needed - entry.num_pages();
+    entry.job->Begin(codes.num_tokens());
+    if (!codes.blocks.empty()) entry.job->DeliverStored(std::move(codes));
   }
+}
+
+StoredCodes PrefillEngine::Take(Entry& entry) {
+  const std::int64_t before = entry.position;
+  StoredCodes codes = shared_.Take(entry);
+  if (entry.position == before) return codes;
+  NoteStart(entry);
+  if (entry.report.num_cached_tokens == entry.position - before) ++prefix_hits_;  // its first
+  skipped_tokens_ += entry.position - before;
+  return codes;
 }
 
 std::shared_ptr<PrefillEngine::Entry> PrefillEngine::PickRunnable() {
   const absl::MutexLock lock(&mutex_);
   Activate();
-  const auto place =
-      std::find_if(active_.begin(), active_.end(), [](const auto& entry) { return entry->job->HasRoom(); });
-  running_ = place == active_.end() ? nullptr : *place;
+  std::vector<std::shared_ptr<Entry>> ready;
+  std::vector<std::int64_t> rows_left;
+  for (const auto& entry : active_) {
+    if (!entry->job->HasRoom()) continue;
+    if (StoredCodes codes = Take(*entry); !codes.blocks.empty()) entry->job->DeliverStored(std::move(codes));
+    // Nothing to run is done at once.
+    if (entry->rows_left() == 0) return running_ = entry;
+    ready.push_back(entry);
+    rows_left.push_back(entry->rows_left());
+  }
+  if (ready.empty()) return nullptr;
+  running_ = RunsFor(ready[turns_.Next(rows_left)], ready);
   return running_;
 }
 
-bool PrefillEngine::CanStore(const LayerPlan& plan) const {
-  return options_.chunk_tokens >= PlanGranule(plan) && CodeCollector::CanCut(plan, options_.block_tokens);
+std::shared_ptr<PrefillEngine::Entry> PrefillEngine::RunsFor(std::shared_ptr<Entry> entry,
+                                                             absl::Span<const std::shared_ptr<Entry>> ready) {
+  // Of those at one position only older ones lead, so this ends.
+  for (const auto& other : ready) {
+    if (other == entry) break;
+    if (shared_.Computes(*other, *entry)) return other;
+  }
+  return entry;
+}
+
+std::int64_t PrefillEngine::ChunkAlignment(const LayerPlan& plan) const {
+  const std::int64_t granule = PlanGranule(plan);
+  for (const std::int64_t unit : {std::lcm(granule, options_.block_tokens), granule}) {
+    if (unit <= options_.chunk_tokens) return unit;
+  }
+  return 1;
 }
 
 std::int64_t PrefillEngine::ChunkEnd(const Entry& entry) const {
-  const PrefillInput& input = entry.job->input();
-  const std::int64_t end = entry.position + options_.chunk_tokens;
-  if (end >= entry.num_tokens()) return entry.num_tokens();
-  const std::int64_t cut = end > input.first_token ? (end - input.first_token) % PlanGranule(input.plan) : 0;
-  return cut < options_.chunk_tokens ? end - cut : end;
+  const std::int64_t unit = ChunkAlignment(entry.job->input().plan);
+  const std::int64_t most = options_.chunk_tokens / unit * unit;
+  const std::int64_t num_chunks = (entry.rows_left() + most - 1) / most;
+  const std::int64_t rows = (entry.rows_left() + num_chunks - 1) / num_chunks;
+  const std::int64_t end = RoundUp(entry.position + rows, unit);
+  // A unit fits into a chunk, so this leaves rows.
+  const std::int64_t cut = end - entry.position > options_.chunk_tokens ? end - unit : end;
+  return std::min(entry.num_tokens(), cut);
 }
 
 absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) {
   const PrefillInput& input = entry.job->input();
+  if (entry.rows_left() == 0) return absl::OkStatus();
   const absl::Time start = absl::Now();
+  NoteStart(entry);
+  const std::int64_t begin = entry.position;
+  std::int64_t end = ChunkEnd(entry);
+  bool stores = false;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (shared_.KnownAfterNext(entry)) end = std::min(end, begin + options_.block_tokens);
+    if (entry.sequence == nullptr) {
+      SCD_ASSIGN_OR_RETURN(entry.sequence, Sequence::Create(*cache_, end));
+    } else {
+      SCD_RETURN_IF_ERROR(entry.sequence->Reserve(end));
+    }
+    stores = shared_.Stores(input) && options_.chunk_tokens >= PlanGranule(input.plan);
+  }
   if (entry.encoder.encoder == nullptr) {
-    entry.timings.queue_ms = absl::ToDoubleMilliseconds(start - entry.submitted);
     SCD_ASSIGN_OR_RETURN(entry.encoder, encoders_.Get(*input.bundle, input.plan));
-    if (store_ != nullptr && !input.block_keys.empty() && CanStore(input.plan))
-      entry.collector.emplace(input.plan, options_.block_tokens);
+  }
+  if (stores && !entry.collector.has_value()) {
+    const std::int64_t first = std::max(begin, input.first_token);
+    entry.collector.emplace(input.plan, options_.block_tokens, first);
+    entry.next_code_block =
+        static_cast<std::size_t>(first / options_.block_tokens - input.first_token / options_.block_tokens);
   }
   std::stop_source cancel;
   const auto request_stop = [&cancel] { cancel.request_stop(); };
   const std::stop_callback on_cancel(entry.cancel.get_token(), request_stop);
   const std::stop_callback on_stop(stop, request_stop);
 
-  const std::int64_t begin = entry.position;
-  const std::int64_t end = ChunkEnd(entry);
   EncodingTap tap(entry.encoder, begin, end, input.first_token, [&entry](LayerCode code) {
     if (entry.collector.has_value()) entry.collector->Add(code);
     entry.job->Deliver(std::move(code));
@@ -222,26 +280,25 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
       .logits = LogitsWanted::kNone};
   const absl::Status status = transformer_.Forward(*workspace_, absl::MakeConstSpan(&chunk, 1),
                                                    {.tap = &tap, .cancel = cancel.get_token()});
-  entry.timings.encode_ms += absl::ToDoubleMilliseconds(tap.encode_time());
-  entry.timings.prefill_ms += absl::ToDoubleMilliseconds(absl::Now() - start);
+  entry.report.encode_ms += absl::ToDoubleMilliseconds(tap.encode_time());
+  entry.report.prefill_ms += absl::ToDoubleMilliseconds(absl::Now() - start);
   SCD_RETURN_IF_ERROR(status);
+  entry.report.num_prefilled_tokens += end - begin;
   entry.position = end;
-
-  if (entry.collector.has_value()) {
-    for (std::shared_ptr<const CodeBlock>& block : entry.collector->TakeBlocks()) {
-      store_->Insert(absl::MakeConstSpan(input.block_keys).subspan(0, ++entry.num_stored_blocks),
-                     std::move(block));
-    }
-  }
+  const absl::MutexLock lock(&mutex_);
+  prefilled_tokens_ += end - begin;
   return absl::OkStatus();
 }
 
 bool PrefillEngine::Settle(const std::shared_ptr<Entry>& entry, absl::Status* status) {
   const absl::MutexLock lock(&mutex_);
   running_ = nullptr;
-  if (status->ok() && entry->position < entry->num_tokens()) {
-    if (!entry->cancel.stop_requested()) return false;
-    *status = absl::CancelledError("the request was cancelled");
+  if (status->ok()) {
+    shared_.Publish(*entry);
+    if (entry->rows_left() > 0) {
+      if (!entry->cancel.stop_requested()) return false;
+      *status = absl::CancelledError("the request was cancelled");
+    }
   }
   active_.remove(entry);
   return true;

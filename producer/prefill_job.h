@@ -10,6 +10,7 @@
 #include "common/config/layer_plan.h"
 #include "common/io/digest.h"
 #include "common/wire/layer_code.h"
+#include "producer/code_collector.h"
 
 namespace scd {
 
@@ -18,16 +19,24 @@ struct PrefillInput {
   LayerPlan plan;                       // checked by the bundle
   std::vector<std::int32_t> token_ids;  // from position 0; every id is in the vocabulary
   std::int64_t first_token = 0;         // codes are wanted from here to the end
-  std::vector<Digest> block_keys;       // names for the code store; empty: nothing is stored
+  // Names of the whole blocks of the prompt: of KV pages, from position 0, and of codes, from the block that
+  // holds first_token (code_keys.h). Without page keys nothing is shared with other requests, without code
+  // keys no codes are stored.
+  std::vector<Digest> page_keys = {};
+  std::vector<Digest> code_keys = {};
 };
 
-struct PrefillTimings {
-  double queue_ms = 0;    // from Submit until the first forward pass began
+struct PrefillReport {
+  double queue_ms = 0;    // from Submit until pages were there
   double prefill_ms = 0;  // forward passes, encoding included
   double encode_ms = 0;   // encoding alone
+  // Positions of the prompt by where their state came from.
+  std::int64_t num_prefilled_tokens = 0;  // run through the model for this job
+  std::int64_t num_cached_tokens = 0;     // KV pages of others were taken
+  std::int64_t num_stored_tokens = 0;     // of the cached ones, those whose codes were wanted
 };
 
-// The calls come one at a time, from the engine's thread or that of PrefillEngine::Cancel. None may block or
+// The calls come one at a time, from the engine's thread or that of a caller of the engine. None may block or
 // call the engine.
 class PrefillJob {
  public:
@@ -35,13 +44,17 @@ class PrefillJob {
 
   virtual const PrefillInput& input() const = 0;
 
-  // Whether the codes of another chunk may be delivered. While it may not, the job pauses;
-  // PrefillEngine::Wake makes the engine ask again.
+  // The job has its pages; the first call. So many codes are known already; they are delivered next.
+  virtual void Begin(std::int64_t num_stored_tokens) = 0;
+  // Whether more codes may be delivered. While not, the job pauses; PrefillEngine::Wake makes the engine ask
+  // again.
   virtual bool HasRoom() const = 0;
+  // Codes in the order of their positions: of one chunk and column, or of known blocks.
   virtual void Deliver(LayerCode code) = 0;
+  virtual void DeliverStored(StoredCodes codes) = 0;
   // The last call, exactly once; the prompt's pages are free again. CANCELLED, UNAVAILABLE (the
   // engine ends) or an error of the model.
-  virtual void Complete(const absl::Status& status, const PrefillTimings& timings) = 0;
+  virtual void Complete(const absl::Status& status, const PrefillReport& report) = 0;
 };
 
 }  // namespace scd

@@ -6,8 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/cache/block_keys.h"
 #include "common/wire/frame_codec.h"
 #include "grpcpp/server_context.h"
+#include "producer/code_keys.h"
 
 namespace scd {
 
@@ -42,7 +44,6 @@ void PrefillService::StartCall(PrefillCall& call, const v1::PrefillRequest& requ
   absl::StatusOr<PrefillInput> input = CheckPrefillRequest(request, served_);
   if (!input.ok()) return call.Refuse(input.status());
 
-  const auto num_tokens = static_cast<std::int64_t>(input->token_ids.size());
   v1::PrefillHeader header;
   header.set_model_digest(std::string(served_.digest.bytes()));
   header.set_bundle_digest(request.bundle_digest());
@@ -50,21 +51,31 @@ void PrefillService::StartCall(PrefillCall& call, const v1::PrefillRequest& requ
   header.set_first_token(request.first_token());
   header.set_end_token(request.end_token());
 
-  if (parts_.store != nullptr && !request.no_store()) {
-    input->block_keys = BlockKeys(served_.digest, input->bundle->digest(), input->plan, input->first_token,
-                                  input->token_ids, parts_.block_tokens);
-    std::vector<std::shared_ptr<const CodeBlock>> blocks = parts_.store->FindPrefix(input->block_keys);
-    const std::int64_t known = static_cast<std::int64_t>(blocks.size()) * parts_.block_tokens;
-    const std::int64_t uncoded = num_tokens - input->first_token - known;
-    if (known > 0 && uncoded <= static_cast<std::int64_t>(request.max_uncoded_tokens())) {
-      header.set_end_token(static_cast<std::uint32_t>(num_tokens - uncoded));
-      header.set_num_stored_tokens(static_cast<std::uint32_t>(known));
-      return call.StartStored(
-          StoredCodeReader(input->plan, input->first_token, std::move(blocks), kMaxFramePayloadBytes),
-          std::move(header), *std::move(lease), shutdown_.get_token());
+  if (!request.no_store()) {
+    input->page_keys = BlockKeys(parts_.state_seed, input->token_ids, parts_.block_tokens);
+    if (parts_.store != nullptr) {
+      input->code_keys = CodeKeys(input->bundle->digest(), input->plan, input->first_token, input->page_keys,
+                                  parts_.block_tokens);
+    }
+    StoredCodes codes = FindStored(*input, request.max_uncoded_tokens());
+    if (!codes.blocks.empty()) {
+      header.set_end_token(static_cast<std::uint32_t>(codes.first_token + codes.num_tokens()));
+      return call.StartStored(input->plan, std::move(codes), std::move(header), *std::move(lease),
+                              shutdown_.get_token());
     }
   }
   call.StartPrefill(*std::move(input), std::move(header), *std::move(lease), shutdown_.get_token());
+}
+
+StoredCodes PrefillService::FindStored(const PrefillInput& input, std::int64_t max_uncoded_tokens) {
+  if (parts_.store == nullptr) return {};
+  const auto end = static_cast<std::int64_t>(input.token_ids.size());
+  // Where the whole blocks end: no more can be known.
+  const std::int64_t last = static_cast<std::int64_t>(input.page_keys.size()) * parts_.block_tokens;
+  if (end - last > max_uncoded_tokens) return {};
+  StoredCodes codes{.first_token = input.first_token, .blocks = parts_.store->FindPrefix(input.code_keys)};
+  if (end - codes.first_token - codes.num_tokens() > max_uncoded_tokens) return {};
+  return codes;
 }
 
 grpc::ServerUnaryReactor* PrefillService::Info(grpc::CallbackServerContext* context,
@@ -75,6 +86,14 @@ grpc::ServerUnaryReactor* PrefillService::Info(grpc::CallbackServerContext* cont
     response->set_code_store_bytes(static_cast<std::uint64_t>(parts_.store->size_bytes()));
     response->set_code_store_capacity_bytes(static_cast<std::uint64_t>(parts_.store->capacity_bytes()));
   }
+  const PrefillEngine::Stats stats = parts_.engine.stats();
+  response->set_prefilled_tokens(static_cast<std::uint64_t>(stats.prefilled_tokens));
+  response->set_skipped_tokens(static_cast<std::uint64_t>(stats.skipped_tokens));
+  response->set_prefix_hits(static_cast<std::uint64_t>(stats.prefix_hits));
+  response->set_kv_pages_total(static_cast<std::uint64_t>(stats.pages_total));
+  response->set_kv_pages_used(static_cast<std::uint64_t>(stats.pages_used));
+  response->set_kv_pages_cached(static_cast<std::uint64_t>(stats.pages_cached));
+  response->set_kv_pages_evicted(static_cast<std::uint64_t>(stats.pages_evicted));
   response->set_requests_in_flight(static_cast<std::uint32_t>(parts_.requests.num_in_flight()));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

@@ -25,13 +25,14 @@ struct PrefillServiceParts {
   const BundleSet& bundles;
   PrefillEngine& engine;
   CodeStore* store = nullptr;  // null: no store
-  std::int64_t block_tokens = 64;
+  std::int64_t block_tokens = 32;
   std::int64_t max_prompt_tokens = 0;
   std::int64_t queue_frames = 64;
   std::int64_t max_streams = 256;  // beyond: RESOURCE_EXHAUSTED
   absl::Duration stall_timeout = absl::Seconds(30);
   v1::ProducerInfo info;  // what does not change
   Digest model_digest;
+  Digest state_seed;  // of page keys (code_keys.h)
   std::int64_t vocab_size = 0;
   Log& log;
   TransferMetrics& metrics;
@@ -53,6 +54,8 @@ class PrefillService final : public v1::Producer::CallbackService {
 
  private:
   void StartCall(PrefillCall& call, const v1::PrefillRequest& request);
+  // Codes from the store that answer the request without a prefill; none where they do not.
+  StoredCodes FindStored(const PrefillInput& input, std::int64_t max_uncoded_tokens);
 
   const PrefillServiceParts parts_;
   const ServedModel served_;

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/model/model_description.h"
 #include "common/model/transformer.h"
 #include "kernels/backend_factory.h"
 #include "kernels/status_macros.h"
+#include "producer/code_keys.h"
 #include "producer/code_store.h"
 #include "producer/prefill_engine.h"
 #include "producer/prefill_service.h"
@@ -40,6 +42,48 @@ v1::ProducerInfo MakeInfo(const Model& model, const BundleSet& bundles, const Ba
   }
   info.set_backend(backend.Describe());
   return info;
+}
+
+absl::StatusOr<PrefillEngineOptions> EngineOptions(const ProducerConfig& config, const ModelConfig& model,
+                                                   std::int64_t longest) {
+  const KvLayout layout = LayoutFor(config.kv_cache, model);
+  SCD_RETURN_IF_ERROR(layout.Validate());
+  SCD_ASSIGN_OR_RETURN(const std::int64_t num_pages, NumPages(config.kv_cache, layout));
+  PrefillEngineOptions options;
+  options.chunk_tokens = std::min(config.prefill.chunk_tokens, longest);
+  options.kv_tokens = num_pages * layout.page_tokens;
+  options.block_tokens = layout.page_tokens;
+  options.kv_dtype = layout.dtype;
+  options.share_pages = config.kv_cache.prefix_sharing;
+  options.max_queued_requests = config.prefill.max_queued_requests;
+  options.max_cached_plans = config.prefill.max_cached_plans;
+  if (options.kv_tokens < longest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_cache: holds ", options.kv_tokens, " tokens of ",
+                     layout.page_bytes() / layout.page_tokens, " bytes, too few for the longest prompt of ",
+                     longest, "; give it more memory_mib (or pages), or lower prefill.max_prompt_tokens"));
+  }
+  return options;
+}
+
+// What the engine counts, as metrics.
+void AddEngineMetrics(MetricsRegistry& metrics, const PrefillEngine& engine) {
+  using Stats = PrefillEngine::Stats;
+  const auto read = [&engine](std::int64_t Stats::*field) {
+    return [&engine, field] { return static_cast<double>(engine.stats().*field); };
+  };
+  metrics.AddGauge("scd_kv_pages_used", "KV pages in use.", read(&Stats::pages_used));
+  metrics.AddGauge("scd_kv_pages_total", "KV pages of the pool.", read(&Stats::pages_total));
+  metrics.AddGauge("scd_kv_pages_cached", "KV pages with known blocks, in use or not.",
+                   read(&Stats::pages_cached));
+  metrics.AddCounter("scd_kv_pages_evicted_total", "KV pages with known blocks that were given up.",
+                     read(&Stats::pages_evicted));
+  metrics.AddGauge("scd_prefill_queue_length", "Prefills that have not begun.", read(&Stats::num_queued));
+  metrics.AddCounter("scd_prefill_rows_total", "Prompt tokens that the model ran.",
+                     read(&Stats::prefilled_tokens));
+  metrics.AddCounter("scd_prefill_rows_skipped_total", "Prompt tokens that it need not run: known blocks.",
+                     read(&Stats::skipped_tokens));
+  metrics.AddCounter("scd_prefix_hits_total", "Prefills that took known blocks.", read(&Stats::prefix_hits));
 }
 
 }  // namespace
@@ -87,17 +131,14 @@ absl::Status ProducerDaemon::OpenFiles() {
 absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonContext& context) {
   auto parts = std::make_unique<Parts>(context.metrics);
   const std::int64_t longest = std::min(config_.prefill.max_prompt_tokens, model_->config.max_positions);
-  SCD_ASSIGN_OR_RETURN(parts->transformer, Transformer::Create(model_->config, *model_->weights, *backend_,
-                                                               {.max_positions = longest}));
+  SCD_ASSIGN_OR_RETURN(parts->transformer,
+                       Transformer::Create(model_->config, *model_->weights, *backend_,
+                                           {.max_positions = longest, .weights = config_.model.weights}));
+  model_->description = DescribeLoaded(*model_, *parts->transformer);
   if (config_.code_store.capacity_mib > 0) {
     parts->store = std::make_unique<MemoryCodeStore>(config_.code_store.capacity_mib << 20);
   }
-  PrefillEngineOptions options;
-  options.chunk_tokens = std::min(config_.prefill.chunk_tokens, longest);
-  options.kv_tokens = config_.prefill.kv_tokens == 0 ? longest : config_.prefill.kv_tokens;
-  options.max_queued_requests = config_.prefill.max_queued_requests;
-  options.max_cached_plans = config_.prefill.max_cached_plans;
-  options.block_tokens = config_.code_store.block_tokens;
+  SCD_ASSIGN_OR_RETURN(const PrefillEngineOptions options, EngineOptions(config_, model_->config, longest));
   SCD_ASSIGN_OR_RETURN(parts->engine,
                        PrefillEngine::Create(*parts->transformer, options, parts->store.get()));
 
@@ -106,38 +147,30 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
   for (const std::unique_ptr<Bundle>& bundle : bundles_->bundles()) {
     info.AddBundle(bundle->folder(), bundle->digest().ToHex());
   }
-  const auto engine_gauge = [&context, engine = parts->engine.get()](
-                                std::string name, std::string help,
-                                std::int64_t PrefillEngine::Stats::*field) {
-    context.metrics.AddGauge(std::move(name), std::move(help),
-                             [engine, field] { return static_cast<double>(engine->stats().*field); });
-  };
-  engine_gauge("scd_kv_pages_used", "KV pages in use.", &PrefillEngine::Stats::pages_used);
-  engine_gauge("scd_kv_pages_total", "KV pages of the pool.", &PrefillEngine::Stats::pages_total);
-  engine_gauge("scd_prefill_queue_length", "Prefills that have not begun.",
-               &PrefillEngine::Stats::num_queued);
+  AddEngineMetrics(context.metrics, *parts->engine);
   if (parts->store != nullptr) {
     context.metrics.AddGauge(
         "scd_code_store_bytes", "Bytes of codes that the store holds.",
         [store = parts->store.get()] { return static_cast<double>(store->size_bytes()); });
   }
 
-  parts->service = std::make_unique<PrefillService>(
-      PrefillServiceParts{.bundles = *bundles_,
-                          .engine = *parts->engine,
-                          .store = parts->store.get(),
-                          .block_tokens = config_.code_store.block_tokens,
-                          .max_prompt_tokens = longest,
-                          .queue_frames = config_.stream.queue_frames,
-                          .max_streams = config_.stream.max_streams,
-                          .stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds),
-                          .info = MakeInfo(*model_, *bundles_, *backend_, longest),
-                          .model_digest = model_->digest,
-                          .vocab_size = model_->config.vocab_size,
-                          .log = context.log,
-                          .metrics = parts->metrics,
-                          .ended_calls = parts->ended_calls,
-                          .requests = context.requests});
+  parts->service = std::make_unique<PrefillService>(PrefillServiceParts{
+      .bundles = *bundles_,
+      .engine = *parts->engine,
+      .store = parts->store.get(),
+      .block_tokens = options.block_tokens,
+      .max_prompt_tokens = longest,
+      .queue_frames = config_.stream.queue_frames,
+      .max_streams = config_.stream.max_streams,
+      .stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds),
+      .info = MakeInfo(*model_, *bundles_, *backend_, longest),
+      .model_digest = model_->digest,
+      .state_seed = StateSeed(model_->digest, parts->transformer->weights_description(), options.kv_dtype),
+      .vocab_size = model_->config.vocab_size,
+      .log = context.log,
+      .metrics = parts->metrics,
+      .ended_calls = parts->ended_calls,
+      .requests = context.requests});
   parts_ = std::move(parts);
   return std::vector<NamedService>{{"scd.v1.Producer", parts_->service.get()}};
 }

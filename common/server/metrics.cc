@@ -40,21 +40,25 @@ class AllMetrics : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override {
     std::vector<prometheus::MetricFamily> families = registry.Collect();
     const absl::MutexLock lock(&mutex_);
-    for (const CallbackGauge& gauge : gauges_) {
+    for (const CallbackMetric& gauge : gauges_) {
       prometheus::MetricFamily family;
       family.name = gauge.name;
       family.help = gauge.help;
-      family.type = prometheus::MetricType::Gauge;
+      family.type = gauge.type;
       family.metric.emplace_back();
-      family.metric.back().gauge.value = gauge.read();
+      if (gauge.type == prometheus::MetricType::Counter) {
+        family.metric.back().counter.value = gauge.read();
+      } else {
+        family.metric.back().gauge.value = gauge.read();
+      }
       families.push_back(std::move(family));
     }
     return families;
   }
 
-  void AddGauge(std::string name, std::string help, std::function<double()> read) {
+  void Add(prometheus::MetricType type, std::string name, std::string help, std::function<double()> read) {
     const absl::MutexLock lock(&mutex_);
-    gauges_.push_back({std::move(name), std::move(help), std::move(read)});
+    gauges_.push_back({type, std::move(name), std::move(help), std::move(read)});
   }
 
   void ClearGauges() {
@@ -65,13 +69,14 @@ class AllMetrics : public prometheus::Collectable {
   prometheus::Registry registry;
 
  private:
-  struct CallbackGauge {
+  struct CallbackMetric {
+    prometheus::MetricType type;
     std::string name;
     std::string help;
     std::function<double()> read;
   };
   mutable absl::Mutex mutex_;
-  std::vector<CallbackGauge> gauges_ ABSL_GUARDED_BY(mutex_);
+  std::vector<CallbackMetric> gauges_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -96,7 +101,11 @@ MetricsRegistry::~MetricsRegistry() {
 }
 
 void MetricsRegistry::AddGauge(std::string name, std::string help, std::function<double()> read) {
-  impl_->all->AddGauge(std::move(name), std::move(help), std::move(read));
+  impl_->all->Add(prometheus::MetricType::Gauge, std::move(name), std::move(help), std::move(read));
+}
+
+void MetricsRegistry::AddCounter(std::string name, std::string help, std::function<double()> read) {
+  impl_->all->Add(prometheus::MetricType::Counter, std::move(name), std::move(help), std::move(read));
 }
 
 void MetricsRegistry::ClearGauges() {

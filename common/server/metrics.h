@@ -30,7 +30,9 @@ class MetricsRegistry {
   // A gauge whose value is asked for with each scrape. `read` must be callable until the registry dies or
   // ClearGauges.
   void AddGauge(std::string name, std::string help, std::function<double()> read);
-  // Drops the gauges of AddGauge: no `read` is running or will run after it returns.
+  // The same for a count that never falls; its name ends in _total.
+  void AddCounter(std::string name, std::string help, std::function<double()> read);
+  // Drops what AddGauge and AddCounter made: no `read` is running or will run after it returns.
   void ClearGauges();
 
   // The text that a scrape gives.

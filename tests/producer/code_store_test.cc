@@ -1,6 +1,5 @@
 #include "producer/code_store.h"
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,95 +22,11 @@ LayerPlan Plan() {
   return plan;
 }
 
-std::vector<std::int32_t> Tokens(std::size_t count) {
-  std::vector<std::int32_t> tokens(count);
-  for (std::size_t i = 0; i < count; ++i) tokens[i] = static_cast<std::int32_t>(i * 7 % 100);
-  return tokens;
-}
-
 std::shared_ptr<const CodeBlock> Block(std::size_t bytes, char fill = 'x') {
   auto block = std::make_shared<CodeBlock>();
   block->num_tokens = 1;
   block->payloads.push_back(std::string(bytes, fill));
   return block;
-}
-
-TEST(BlockKeysTest, OnlyWholeBlocksHaveNames) {
-  const auto count = [](std::int64_t first, std::size_t tokens) {
-    return BlockKeys(Name("m"), Name("b"), Plan(), first, Tokens(tokens), 8).size();
-  };
-  EXPECT_EQ(count(0, 0), 0u);
-  EXPECT_EQ(count(0, 7), 0u);
-  EXPECT_EQ(count(0, 8), 1u);
-  EXPECT_EQ(count(0, 17), 2u);
-  EXPECT_EQ(count(1, 16), 1u);
-  EXPECT_EQ(count(1, 17), 2u);
-}
-
-TEST(BlockKeysTest, APrefixHasTheSameNames) {
-  const std::vector<Digest> longer = BlockKeys(Name("m"), Name("b"), Plan(), 1, Tokens(41), 8);
-  const std::vector<Digest> shorter = BlockKeys(Name("m"), Name("b"), Plan(), 1, Tokens(20), 8);
-  ASSERT_EQ(longer.size(), 5u);
-  ASSERT_EQ(shorter.size(), 2u);
-  EXPECT_EQ(longer[0], shorter[0]);
-  EXPECT_EQ(longer[1], shorter[1]);
-}
-
-TEST(BlockKeysTest, WhateverTheCodesDependOnChangesEveryName) {
-  const Digest model = Name("m");
-  const Digest bundle = Name("b");
-  std::vector<std::vector<Digest>> variants;
-  variants.push_back(BlockKeys(model, bundle, Plan(), 1, Tokens(33), 8));
-  variants.push_back(BlockKeys(Name("m2"), bundle, Plan(), 1, Tokens(33), 8));
-  variants.push_back(BlockKeys(model, Name("b2"), Plan(), 1, Tokens(33), 8));
-  variants.push_back(BlockKeys(bundle, model, Plan(), 1, Tokens(33), 8));
-  for (const std::int64_t first : {0, 2})
-    variants.push_back(BlockKeys(model, bundle, Plan(), first, Tokens(33), 8));
-  variants.push_back(BlockKeys(model, bundle, Plan(), 1, Tokens(33), 16));
-  for (int change = 0; change < 8; ++change) {
-    LayerPlan plan = Plan();
-    if (change == 0) plan.layers[0].rank_k = 5;
-    if (change == 1) plan.layers[0].rank_v = 5;
-    if (change == 2) plan.layers[1].rank_h = 5;
-    if (change == 3) plan.codec = Codec::kF32;
-    if (change == 4) plan.layers.push_back(plan.layers[0]);
-    if (change == 6) plan.layers[0].treatment = LayerTreatment::kRaw;
-    if (change == 7) plan.layers[0].treatment = LayerTreatment::kRawRoped;
-    if (change == 5) std::swap(plan.layers[0], plan.layers[1]);
-    variants.push_back(BlockKeys(model, bundle, plan, 1, Tokens(33), 8));
-  }
-  // A token before the first coded one, and the first coded one.
-  for (const std::size_t position : {std::size_t{0}, std::size_t{1}}) {
-    std::vector<std::int32_t> tokens = Tokens(33);
-    ++tokens[position];
-    variants.push_back(BlockKeys(model, bundle, Plan(), 1, tokens, 8));
-  }
-  std::set<Digest> all;
-  std::size_t total = 0;
-  for (const std::vector<Digest>& keys : variants) {
-    all.insert(keys.begin(), keys.end());
-    total += keys.size();
-  }
-  EXPECT_EQ(all.size(), total);
-}
-
-TEST(BlockKeysTest, ALaterTokenChangesTheNamesFromItsBlockOn) {
-  std::vector<std::int32_t> tokens = Tokens(32);
-  const std::vector<Digest> before = BlockKeys(Name("m"), Name("b"), Plan(), 0, tokens, 8);
-  tokens[17] += 1;
-  const std::vector<Digest> after = BlockKeys(Name("m"), Name("b"), Plan(), 0, tokens, 8);
-  EXPECT_EQ(before[0], after[0]);
-  EXPECT_EQ(before[1], after[1]);
-  EXPECT_NE(before[2], after[2]);
-  EXPECT_NE(before[3], after[3]);
-}
-
-TEST(BlockKeysTest, NativeRangesOfThePlanDoNotMatter) {
-  LayerPlan plan = Plan();
-  plan.native_head = 5;
-  plan.native_tail = 99;
-  EXPECT_EQ(BlockKeys(Name("m"), Name("b"), plan, 1, Tokens(33), 8),
-            BlockKeys(Name("m"), Name("b"), Plan(), 1, Tokens(33), 8));
 }
 
 TEST(MemoryCodeStoreTest, FindsTheLongestKnownPrefix) {

@@ -61,13 +61,17 @@ TEST(ProducerConfigTest, TheShippedFileHoldsTheDefaults) {
   EXPECT_EQ(config.model.config, defaults.model.config);
   EXPECT_EQ(config.prefill.max_prompt_tokens, defaults.prefill.max_prompt_tokens);
   EXPECT_EQ(config.prefill.chunk_tokens, defaults.prefill.chunk_tokens);
-  EXPECT_EQ(config.prefill.kv_tokens, defaults.prefill.kv_tokens);
+  EXPECT_EQ(config.model.weights, defaults.model.weights);
+  EXPECT_EQ(config.kv_cache.memory_mib, defaults.kv_cache.memory_mib);
+  EXPECT_EQ(config.kv_cache.pages, defaults.kv_cache.pages);
+  EXPECT_EQ(config.kv_cache.page_tokens, defaults.kv_cache.page_tokens);
+  EXPECT_EQ(config.kv_cache.dtype, defaults.kv_cache.dtype);
+  EXPECT_EQ(config.kv_cache.prefix_sharing, defaults.kv_cache.prefix_sharing);
   EXPECT_EQ(config.prefill.max_queued_requests, defaults.prefill.max_queued_requests);
   EXPECT_EQ(config.prefill.max_cached_plans, defaults.prefill.max_cached_plans);
   EXPECT_EQ(config.stream.queue_frames, defaults.stream.queue_frames);
   EXPECT_EQ(config.stream.stall_timeout_seconds, defaults.stream.stall_timeout_seconds);
   EXPECT_EQ(config.code_store.capacity_mib, defaults.code_store.capacity_mib);
-  EXPECT_EQ(config.code_store.block_tokens, defaults.code_store.block_tokens);
   EXPECT_EQ(daemon.grpc.listen.ToString(), "127.0.0.1:7070");
   EXPECT_EQ(daemon.metrics_listen->ToString(), "127.0.0.1:9470");
   EXPECT_EQ(daemon.shutdown_grace_seconds, DaemonConfig().shutdown_grace_seconds);
@@ -88,14 +92,14 @@ TEST(ProducerConfigTest, EveryNumberHasItsRange) {
       {"threads", "-1", "1025", "0 to 1024 threads"},
       {"prefill.max_prompt_tokens", "0", "16777217", "1 to 16777216 tokens"},
       {"prefill.chunk_tokens", "0", "65537", "1 to 65536 tokens"},
-      {"prefill.kv_tokens", "-1", "16777217", "0 to 16777216 tokens"},
+      {"kv_cache.memory_mib", "0", "16777217", "1 to 16777216 MiB"},
+      {"kv_cache.page_tokens", "0", "4097", "1 to 4096 tokens"},
       {"prefill.max_queued_requests", "-1", "65537", "0 to 65536 requests"},
       {"prefill.max_cached_plans", "0", "257", "1 to 256 plans"},
       {"stream.queue_frames", "0", "65537", "1 to 65536 frames"},
       {"stream.stall_timeout_seconds", "0", "3601", "1 to 3600 seconds"},
       {"stream.max_streams", "0", "65537", "1 to 65536 streams"},
       {"code_store.capacity_mib", "-1", "16777217", "0 to 16777216 MiB"},
-      {"code_store.block_tokens", "0", "65537", "1 to 65536 tokens"},
   };
   for (const Case& c : cases) {
     for (const char* value : {c.below, c.above}) {
@@ -116,10 +120,23 @@ TEST(ProducerConfigTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(ReadError(kNeeded, {"bundles=x"}), HasSubstr("bundles: expected a list"));
 }
 
-TEST(ProducerConfigTest, TheLongestPromptFitsTheCache) {
-  EXPECT_THAT(ReadError(kNeeded, {"prefill.kv_tokens=100"}),
-              HasSubstr("is less than prefill.max_prompt_tokens"));
-  EXPECT_EQ(ReadError(kNeeded, {"prefill.kv_tokens=100", "prefill.max_prompt_tokens=100"}), "");
+TEST(ProducerConfigTest, WeightsAndMathAgree) {
+  const auto math = [](const std::vector<std::string>& overrides) {
+    ProducerConfig config;
+    DaemonConfig daemon;
+    const absl::Status status = Read(YamlDocument::Parse(kNeeded, "f.yaml", overrides), &config, &daemon);
+    EXPECT_TRUE(status.ok()) << status;
+    return config.backend.math;
+  };
+  EXPECT_EQ(math({}), MathMode::kAuto);
+  EXPECT_EQ(math({"model.weights=f32"}), MathMode::kF32);
+  EXPECT_EQ(math({"model.weights=bf16"}), MathMode::kBF16);
+  EXPECT_EQ(math({"model.weights=int8", "math=f32"}), MathMode::kF32);
+  EXPECT_THAT(ReadError(kNeeded, {"model.weights=bf16", "math=f32"}),
+              HasSubstr("model.weights: is bf16, but math is f32"));
+  EXPECT_THAT(ReadError(kNeeded, {"model.weights=f32", "math=bf16"}),
+              HasSubstr("model.weights: is f32, but math is bf16"));
+  EXPECT_THAT(ReadError(kNeeded, {"model.weights=int2"}), HasSubstr("is not one of"));
 }
 
 }  // namespace

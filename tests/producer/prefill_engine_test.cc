@@ -6,96 +6,15 @@
 #include <thread>
 #include <vector>
 
-#include "common/wire/transfer_checker.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/producer/producer_rig.h"
+#include "tests/producer/fake_job.h"
 
 namespace scd {
 namespace {
 
+using testing::FakeJob;
 using ::testing::HasSubstr;
-
-class FakeJob : public PrefillJob {
- public:
-  explicit FakeJob(std::vector<std::int32_t> tokens, std::int64_t first_token = 1) {
-    testing::TinyProducer& tiny = testing::SharedTinyProducer();
-    input_.bundle = &tiny.bundle(0);
-    input_.plan = tiny.Plan();
-    input_.token_ids = std::move(tokens);
-    input_.first_token = first_token;
-  }
-
-  PrefillInput& mutable_input() { return input_; }
-  const PrefillInput& input() const override { return input_; }
-
-  bool HasRoom() const override {
-    const absl::MutexLock lock(&mutex_);
-    return has_room_;
-  }
-  void Deliver(LayerCode code) override {
-    const absl::MutexLock lock(&mutex_);
-    ++num_codes_;
-    if (!checker_.has_value()) {
-      checker_.emplace(input_.plan, input_.first_token, static_cast<std::int64_t>(input_.token_ids.size()));
-    }
-    check_.Update(checker_->Accept(code));
-    testing::Append(codes_, code);
-  }
-  void Complete(const absl::Status& status, const PrefillTimings& timings) override {
-    const absl::MutexLock lock(&mutex_);
-    EXPECT_FALSE(status_.has_value()) << "completed twice";
-    status_ = status;
-    timings_ = timings;
-  }
-
-  void SetRoom(bool has_room) {
-    const absl::MutexLock lock(&mutex_);
-    has_room_ = has_room;
-  }
-  absl::Status WaitComplete() {
-    const absl::MutexLock lock(&mutex_);
-    const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return status_.has_value(); };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&done), absl::Seconds(60))) {
-      return absl::DeadlineExceededError("the job did not complete");
-    }
-    return *status_;
-  }
-  bool complete() {
-    const absl::MutexLock lock(&mutex_);
-    return status_.has_value();
-  }
-  testing::CodesByColumn codes() {
-    const absl::MutexLock lock(&mutex_);
-    return codes_;
-  }
-  std::int64_t num_codes() {
-    const absl::MutexLock lock(&mutex_);
-    return num_codes_;
-  }
-  PrefillTimings timings() {
-    const absl::MutexLock lock(&mutex_);
-    return timings_;
-  }
-  // Whether exactly the codes that were asked for came, in order.
-  absl::Status CheckCodes() {
-    const absl::MutexLock lock(&mutex_);
-    absl::Status status = check_;
-    status.Update(checker_.has_value() ? checker_->CheckComplete() : absl::NotFoundError("no codes"));
-    return status;
-  }
-
- private:
-  PrefillInput input_;
-  mutable absl::Mutex mutex_;
-  bool has_room_ ABSL_GUARDED_BY(mutex_) = true;
-  std::int64_t num_codes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<TransferChecker> checker_ ABSL_GUARDED_BY(mutex_);
-  absl::Status check_ ABSL_GUARDED_BY(mutex_);
-  testing::CodesByColumn codes_ ABSL_GUARDED_BY(mutex_);
-  std::optional<absl::Status> status_ ABSL_GUARDED_BY(mutex_);
-  PrefillTimings timings_ ABSL_GUARDED_BY(mutex_);
-};
 
 class PrefillEngineTest : public ::testing::Test {
  protected:
@@ -126,7 +45,7 @@ TEST_F(PrefillEngineTest, CodesDoNotDependOnChunks) {
       ASSERT_TRUE(engine_->Submit(job).ok());
       ASSERT_TRUE(job->WaitComplete().ok()) << job->WaitComplete();
       EXPECT_TRUE(job->CheckCodes().ok()) << job->CheckCodes();
-      EXPECT_EQ(job->codes(), expected) << "chunks of " << chunk_tokens << " from " << first_token;
+      EXPECT_TRUE(job->codes() == expected) << "chunks of " << chunk_tokens << " from " << first_token;
     }
   }
 }
@@ -147,10 +66,10 @@ TEST_F(PrefillEngineTest, TimesAndPagesAreAccountedFor) {
   Create({.chunk_tokens = 16, .kv_tokens = 128});
   const auto job = Submit(60);
   ASSERT_TRUE(job->WaitComplete().ok());
-  EXPECT_GT(job->timings().prefill_ms, 0);
-  EXPECT_GT(job->timings().encode_ms, 0);
-  EXPECT_LT(job->timings().encode_ms, job->timings().prefill_ms);
-  EXPECT_GE(job->timings().queue_ms, 0);
+  EXPECT_GT(job->report().prefill_ms, 0);
+  EXPECT_GT(job->report().encode_ms, 0);
+  EXPECT_LT(job->report().encode_ms, job->report().prefill_ms);
+  EXPECT_GE(job->report().queue_ms, 0);
   EXPECT_EQ(engine_->stats().pages_total, 4);
   EXPECT_EQ(engine_->stats().pages_used, 0);
   EXPECT_EQ(engine_->stats().num_active, 0);
@@ -213,11 +132,11 @@ TEST_F(PrefillEngineTest, AReaderWithoutRoomPausesOnlyItself) {
   const auto quick = Submit(100);
   EXPECT_TRUE(quick->WaitComplete().ok());
   EXPECT_EQ(slow->num_codes(), 0);
-  EXPECT_GT(engine_->stats().pages_used, 0);
+  EXPECT_EQ(engine_->stats().num_active, 1);
   slow->SetRoom(true);
   engine_->Wake();
   EXPECT_TRUE(slow->WaitComplete().ok());
-  EXPECT_EQ(slow->codes(), quick->codes());
+  EXPECT_TRUE(slow->codes() == quick->codes());
 }
 
 TEST_F(PrefillEngineTest, APausedJobCanBeCancelled) {
@@ -260,13 +179,12 @@ TEST_F(PrefillEngineTest, TheEndCompletesEveryJob) {
 TEST_F(PrefillEngineTest, WholeBlocksGoToTheStore) {
   Create({.chunk_tokens = 24, .kv_tokens = 128, .block_tokens = 16});
   auto job = std::make_shared<FakeJob>(testing::TestTokens(75));
-  PrefillInput& input = job->mutable_input();
-  input.block_keys =
-      BlockKeys(tiny_.model().digest, tiny_.bundle(0).digest(), input.plan, 1, input.token_ids, 16);
-  ASSERT_EQ(input.block_keys.size(), 4u);
+  job->Share(16);
+  const PrefillInput& input = job->input();
+  ASSERT_EQ(input.code_keys.size(), 4u);
   ASSERT_TRUE(engine_->Submit(job).ok());
   ASSERT_TRUE(job->WaitComplete().ok());
-  const auto blocks = store_.FindPrefix(input.block_keys);
+  const auto blocks = store_.FindPrefix(input.code_keys);
   ASSERT_EQ(blocks.size(), 4u);
   const std::vector<CodeColumn> columns = PlanColumns(input.plan);
   const testing::CodesByColumn codes = job->codes();
@@ -275,7 +193,7 @@ TEST_F(PrefillEngineTest, WholeBlocksGoToTheStore) {
     for (const auto& block : blocks) stored += block->payloads[i];
     const std::string& sent = codes.at({columns[i].layer, columns[i].kind});
     EXPECT_EQ(stored, sent.substr(0, stored.size()));
-    EXPECT_EQ(stored.size() / 64, sent.size() / 74);
+    EXPECT_EQ(stored.size() / 63, sent.size() / 74);
   }
 
   const std::int64_t stored_bytes = store_.size_bytes();

@@ -33,7 +33,7 @@ class ProducerDaemonTest : public ::testing::Test {
   std::string Yaml() const {
     return "model: {path: " + testing::TestDataPath("tiny-llama") + "}\ndevice: reference\nbundles:\n  - " +
            tiny_.folder(0) + "\n  - " + tiny_.folder(1) +
-           "\nprefill: {chunk_tokens: 32}\ncode_store: {block_tokens: 16}\n"
+           "\nprefill: {chunk_tokens: 32}\nkv_cache: {pages: 40, page_tokens: 16}\n"
            "server: {listen: \"127.0.0.1:0\", shutdown_grace_seconds: 0}\nmetrics: {listen: "
            "\"127.0.0.1:0\"}\n";
   }
@@ -147,10 +147,12 @@ TEST_F(ProducerDaemonTest, ServesScrapesAndStopsInTheMiddleOfAStream) {
   EXPECT_EQ(info.bundles(1).path(), tiny_.folder(1));
   EXPECT_EQ(info.bundles(1).digest(), std::string(tiny_.bundle(1).digest().bytes()));
 
-  for (const char* text : {"scd_kv_pages_total 16", "scd_kv_pages_used ", "scd_code_store_bytes ",
-                           "scd_transfer_bytes_total{kind=\"k\"}", "scd_transfer_seconds_count 1",
-                           "scd_prompt_tokens_total{source=\"computed\"} 100", "scd_model_info{digest=",
-                           "scd_bundle_info{digest=", "scd_build_info{program=\"scd-producer\""}) {
+  for (const char* text :
+       {"scd_kv_pages_total 40", "scd_kv_pages_used ", "scd_kv_pages_cached 6",
+        "scd_kv_pages_evicted_total 0", "scd_prefill_rows_total 100", "scd_prefill_rows_skipped_total 0",
+        "scd_prefix_hits_total 0", "scd_code_store_bytes ", "scd_transfer_bytes_total{kind=\"k\"}",
+        "scd_transfer_seconds_count 1", "scd_prompt_tokens_total{source=\"computed\"} 100",
+        "scd_model_info{digest=", "scd_bundle_info{digest=", "scd_build_info{program=\"scd-producer\""}) {
     EXPECT_THAT(metrics, HasSubstr(text));
   }
   EXPECT_THAT(errors_, HasSubstr("scd-producer 0.1.0 listens on 127.0.0.1:"));

@@ -43,7 +43,8 @@ TEST_F(RequestCheckTest, TakesAGoodOne) {
   EXPECT_EQ(input->token_ids, testing::TestTokens(20));
   EXPECT_EQ(input->first_token, 1);
   EXPECT_EQ(input->plan.layers, tiny_.Plan().layers);
-  EXPECT_TRUE(input->block_keys.empty());
+  EXPECT_TRUE(input->page_keys.empty());
+  EXPECT_TRUE(input->code_keys.empty());
 }
 
 TEST_F(RequestCheckTest, NamesTheFieldThatIsWrong) {

@@ -15,6 +15,7 @@
 #include "common/wire/transfer_checker.h"
 #include "grpcpp/client_context.h"
 #include "gtest/gtest.h"
+#include "producer/code_keys.h"
 #include "producer/prefill_service.h"
 #include "scd/v1/producer.grpc.pb.h"
 #include "tests/producer/producer_rig.h"
@@ -51,6 +52,7 @@ class ServiceRig {
                             .stall_timeout = options.stall_timeout,
                             .info = info,
                             .model_digest = tiny.model().digest,
+                            .state_seed = StateSeed(tiny.model().digest, "dense", DType::kF32),
                             .vocab_size = tiny.model().config.vocab_size,
                             .log = log_,
                             .metrics = metrics_,

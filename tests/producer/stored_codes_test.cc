@@ -1,5 +1,6 @@
 // What the code store does for clients: known prefixes without a prefill, and never another's codes.
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -24,20 +25,26 @@ using testing::TestTokens;
 TEST(StoredCodesTest, AKnownPrefixGivesTheSameBitsWithoutAPrefill) {
   ServiceRig rig;
   const auto stub = rig.Stub();
-  const std::vector<std::int32_t> tokens = TestTokens(129);  // 8 blocks of 16 after the first token
+  const std::vector<std::int32_t> tokens = TestTokens(128);  // 8 blocks of 16
   const Received fresh = Fetch(*stub, PrefillOf(tokens));
   ASSERT_TRUE(fresh.status.ok());
+  EXPECT_EQ(fresh.trailer->num_prefilled_tokens(), 128u);
+  EXPECT_EQ(fresh.trailer->num_cached_tokens(), 0u);
+  EXPECT_EQ(fresh.trailer->num_stored_tokens(), 0u);
   EXPECT_GT(rig.store().size_bytes(), 0);
 
   Gate gate(SharedTinyProducer().backend(), -1);  // counts
   const Received stored = Fetch(*stub, PrefillOf(tokens));
   ASSERT_TRUE(stored.status.ok());
   EXPECT_EQ(gate.num_calls(), 0);
-  EXPECT_EQ(stored.header->num_stored_tokens(), 128u);
-  EXPECT_EQ(stored.header->end_token(), 129u);
-  EXPECT_EQ(stored.codes, fresh.codes);
+  EXPECT_EQ(stored.header->num_stored_tokens(), 127u);
+  EXPECT_EQ(stored.header->end_token(), 128u);
+  EXPECT_TRUE(stored.codes == fresh.codes);
   EXPECT_EQ(stored.trailer->num_frames(), stored.num_frames);
   EXPECT_EQ(stored.trailer->prefill_ms(), 0);
+  EXPECT_EQ(stored.trailer->num_prefilled_tokens(), 0u);
+  EXPECT_EQ(stored.trailer->num_cached_tokens(), 128u);
+  EXPECT_EQ(stored.trailer->num_stored_tokens(), 127u);
   EXPECT_LT(stored.num_frames, fresh.num_frames);  // joined over blocks
 
   // The flag asks for a prefill all the same.
@@ -45,41 +52,82 @@ TEST(StoredCodesTest, AKnownPrefixGivesTheSameBitsWithoutAPrefill) {
   no_store.set_no_store(true);
   const Received again = Fetch(*stub, no_store);
   EXPECT_EQ(again.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(again.trailer->num_prefilled_tokens(), 128u);
   EXPECT_GT(gate.num_calls(), 0);
-  EXPECT_EQ(again.codes, fresh.codes);
+  EXPECT_TRUE(again.codes == fresh.codes);
 
   EXPECT_TRUE(Eventually([&] { return rig.Idle() && rig.log().lines().size() == 3; }));
-  EXPECT_THAT(rig.registry().Serialize(), AllOf(HasSubstr("scd_prompt_tokens_total{source=\"cached\"} 128"),
-                                                HasSubstr("scd_prompt_tokens_total{source=\"computed\"} 258"),
+  EXPECT_THAT(rig.log().lines()[1], HasSubstr("prefilled=0 cached=128 stored=127 "));
+  EXPECT_THAT(rig.registry().Serialize(), AllOf(HasSubstr("scd_prompt_tokens_total{source=\"cached\"} 127"),
+                                                HasSubstr("scd_prompt_tokens_total{source=\"computed\"} 256"),
                                                 HasSubstr("scd_transfer_seconds_count 3")));
 }
 
-TEST(StoredCodesTest, ALongerPromptTakesWhatIsKnownWhereItsRestMayStayUncoded) {
+TEST(StoredCodesTest, ALongerPromptGoesOnBehindWhatIsKnown) {
   ServiceRig rig;
   const auto stub = rig.Stub();
-  std::vector<std::int32_t> tokens = TestTokens(129);
+  std::vector<std::int32_t> tokens = TestTokens(128);
   const Received fresh = Fetch(*stub, PrefillOf(tokens));
   const std::vector<std::int32_t> question = TestTokens(20, 9);
   tokens.insert(tokens.end(), question.begin(), question.end());
 
+  // Where its rest may stay without codes nothing is prefilled.
   Gate gate(SharedTinyProducer().backend(), -1);
   v1::PrefillRequest request = PrefillOf(tokens);
   request.set_max_uncoded_tokens(20);
   const Received known = Fetch(*stub, request);
   ASSERT_TRUE(known.status.ok());
   EXPECT_EQ(gate.num_calls(), 0);
-  EXPECT_EQ(known.header->end_token(), 129u);
-  EXPECT_EQ(known.header->num_stored_tokens(), 128u);
-  EXPECT_EQ(known.codes, fresh.codes);
+  EXPECT_EQ(known.header->end_token(), 128u);
+  EXPECT_EQ(known.header->num_stored_tokens(), 127u);
+  EXPECT_TRUE(known.codes == fresh.codes);
 
   request.set_max_uncoded_tokens(19);
   const Received whole = Fetch(*stub, request);
   ASSERT_TRUE(whole.status.ok());
-  EXPECT_GT(gate.num_calls(), 0);
-  EXPECT_EQ(whole.header->end_token(), 149u);
-  EXPECT_EQ(whole.header->num_stored_tokens(), 0u);
+  EXPECT_EQ(whole.header->end_token(), 148u);
+  EXPECT_EQ(whole.header->num_stored_tokens(), 127u);
+  EXPECT_EQ(whole.trailer->num_stored_tokens(), 127u);
+  EXPECT_EQ(whole.trailer->num_cached_tokens(), 128u);
+  EXPECT_EQ(whole.trailer->num_prefilled_tokens(), 20u);
   const testing::TinyProducer& tiny = SharedTinyProducer();
-  EXPECT_EQ(whole.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
+  EXPECT_TRUE(whole.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
+
+  // A consumer that has the first blocks itself.
+  const Received later = Fetch(*stub, PrefillOf(tokens, 96));
+  EXPECT_EQ(later.trailer->num_stored_tokens(), 48u);
+  EXPECT_EQ(later.trailer->num_prefilled_tokens(), 4u);
+  EXPECT_TRUE(later.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 96));
+}
+
+TEST(StoredCodesTest, EightClientsOfOneDocumentPrefillItOnce) {
+  ServiceRig rig;
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  std::vector<std::jthread> clients;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      std::vector<std::int32_t> tokens = TestTokens(400);
+      const std::vector<std::int32_t> question = TestTokens(20, 50 + i);
+      tokens.insert(tokens.end(), question.begin(), question.end());
+      const Received received = Fetch(*rig.Stub(), PrefillOf(tokens));
+      ASSERT_TRUE(received.status.ok()) << received.status.error_message();
+      EXPECT_TRUE(received.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));
+      EXPECT_EQ(received.trailer->num_prefilled_tokens() + received.trailer->num_cached_tokens(), 420u);
+      EXPECT_LE(received.header->num_stored_tokens(), received.trailer->num_stored_tokens());
+    });
+  }
+  clients.clear();
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  grpc::ClientContext context;
+  v1::ProducerInfo info;
+  ASSERT_TRUE(rig.Stub()->Info(&context, {}, &info).ok());
+  EXPECT_EQ(info.prefilled_tokens(), 400u + 8 * 20);
+  EXPECT_EQ(info.skipped_tokens(), 7u * 400);
+  EXPECT_EQ(info.prefix_hits(), 7u);
+  EXPECT_EQ(info.kv_pages_total(), 64u);
+  EXPECT_EQ(info.kv_pages_used(), 0u);
+  EXPECT_EQ(info.kv_pages_cached(), 25u + 8);  // 420 tokens are 26 whole blocks
+  EXPECT_EQ(info.kv_pages_evicted(), 0u);
 }
 
 // Integer K is grouped by tokens: chunks and blocks are cut between groups.
@@ -91,27 +139,28 @@ TEST(StoredCodesTest, IntegersAreStoredInWholeGroupsOrNotAtAll) {
       ServiceRig rig(
           {.engine = {.chunk_tokens = chunk_tokens, .kv_tokens = 1024, .block_tokens = block_tokens}});
       const auto stub = rig.Stub();
-      v1::PrefillRequest request = PrefillOf(tokens, 1, Codec::kInt4);
-      request.set_max_uncoded_tokens(60);
+      const v1::PrefillRequest request = PrefillOf(tokens, 1, Codec::kInt4);
       const Received fresh = Fetch(*stub, request);
       ASSERT_TRUE(fresh.status.ok());
       const Received again = Fetch(*stub, request);
       ASSERT_TRUE(again.status.ok());
       if (chunk_tokens < 32) {
         // Groups are cut by the chunks: right for the transfer that carries them, not for another.
-        EXPECT_EQ(again.header->num_stored_tokens(), 0u);
+        EXPECT_EQ(again.trailer->num_stored_tokens(), 0u);
         continue;
       }
-      EXPECT_EQ(fresh.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kInt4), tokens, 1));
-      EXPECT_EQ(again.header->num_stored_tokens(), block_tokens == 32 ? 128u : 0u);
-      for (const auto& [column, payload] : again.codes) {
-        EXPECT_EQ(payload, fresh.codes.at(column).substr(0, payload.size()));
-      }
+      EXPECT_TRUE(fresh.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kInt4), tokens, 1));
+      EXPECT_EQ(again.trailer->num_stored_tokens(), block_tokens == 32 ? 127u : 0u);
+      EXPECT_TRUE(again.codes == fresh.codes);
+      // Groups do not depend on where a request begins.
+      const Received later = Fetch(*stub, PrefillOf(tokens, 64, Codec::kInt4));
+      EXPECT_EQ(later.trailer->num_stored_tokens(), block_tokens == 32 ? 64u : 0u);
+      EXPECT_TRUE(later.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kInt4), tokens, 64));
     }
   }
 }
 
-TEST(StoredCodesTest, NothingOfOneBundlePlanOrStartServesAnother) {
+TEST(StoredCodesTest, NothingOfOneBundleOrPlanServesAnother) {
   ServiceRig rig;
   const auto stub = rig.Stub();
   const testing::TinyProducer& tiny = SharedTinyProducer();
@@ -125,15 +174,11 @@ TEST(StoredCodesTest, NothingOfOneBundlePlanOrStartServesAnother) {
   EXPECT_EQ(second.header->num_stored_tokens(), 0u);
   EXPECT_EQ(second.header->bundle_digest(), other_bundle.bundle_digest());
   EXPECT_NE(second.codes, first.codes);
-  EXPECT_EQ(second.codes, ExpectedCodes(tiny.bundle(1), tiny.Plan(), tokens, 1));
-
-  const Received other_start = Fetch(*stub, PrefillOf(tokens, 0));
-  EXPECT_EQ(other_start.header->num_stored_tokens(), 0u);
-  EXPECT_EQ(other_start.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 0));
+  EXPECT_TRUE(second.codes == ExpectedCodes(tiny.bundle(1), tiny.Plan(), tokens, 1));
 
   const Received other_codec = Fetch(*stub, PrefillOf(tokens, 1, Codec::kF32));
   EXPECT_EQ(other_codec.header->num_stored_tokens(), 0u);
-  EXPECT_EQ(other_codec.codes, ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kF32), tokens, 1));
+  EXPECT_TRUE(other_codec.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(Codec::kF32), tokens, 1));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ TEST(MetricsTest, ScrapedOverHttp) {
   transfers.AddPromptTokens(TransferMetrics::TokenSource::kCached, 7);
   double pages = 3;
   registry.AddGauge("scd_kv_pages_used", "Pages.", [&pages] { return pages; });
+  registry.AddCounter("scd_hits_total", "Hits.", [] { return 8.0; });
 
   const auto server = MetricsServer::Start({"127.0.0.1", 0}, registry);
   ASSERT_TRUE(server.ok()) << server.status();
@@ -48,7 +49,8 @@ TEST(MetricsTest, ScrapedOverHttp) {
         "scd_transfers_failed_total{reason=\"cancelled\"} 2",
         "scd_prompt_tokens_total{source=\"transferred\"} 5", "scd_prompt_tokens_total{source=\"computed\"} 6",
         "scd_prompt_tokens_total{source=\"cached\"} 7", "scd_kv_pages_used 3",
-        "# HELP scd_kv_pages_used Pages.", "# TYPE scd_kv_pages_used gauge"}) {
+        "# HELP scd_kv_pages_used Pages.", "# TYPE scd_kv_pages_used gauge", "scd_hits_total 8",
+        "# TYPE scd_hits_total counter"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(text, HasSubstr("scd_model_info{digest=\"0123\",model=\"a \\\"model\\\"\"} 1"));

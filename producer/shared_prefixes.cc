@@ -1,0 +1,93 @@
+#include "producer/shared_prefixes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace scd {
+
+bool SharedPrefixes::Stores(const PrefillInput& input) const {
+  return store_ != nullptr && !input.code_keys.empty() && CodeCollector::CanCut(input.plan, page_tokens());
+}
+
+std::int64_t SharedPrefixes::NextBlock(const PrefillEntry& entry) const {
+  const std::int64_t block = entry.position / page_tokens();
+  const auto num_blocks = static_cast<std::int64_t>(entry.job->input().page_keys.size());
+  return share_pages_ && entry.position % page_tokens() == 0 && block < num_blocks ? block : -1;
+}
+
+StoredCodes SharedPrefixes::Take(PrefillEntry& entry) {
+  const PrefillInput& input = entry.job->input();
+  const std::int64_t block = NextBlock(entry);
+  if (block < 0) return {};
+  const absl::Span<const Digest> page_keys = input.page_keys;
+  std::int64_t end = cache_.CountKnown(page_keys);
+  if (end <= block) return {};
+  const std::int64_t first_coded = input.first_token / page_tokens();
+  StoredCodes codes;
+  if (end > first_coded) {
+    if (store_ != nullptr) codes.blocks = store_->FindPrefix(input.code_keys);
+    end = std::min(end, first_coded + static_cast<std::int64_t>(codes.blocks.size()));
+    if (end <= block) return {};
+  }
+  const std::int64_t end_token = end * page_tokens();
+  auto sequence = Sequence::Create(cache_, {.max_tokens = end_token,
+                                            .prefix = page_keys.first(static_cast<std::size_t>(end)),
+                                            .max_prefix_tokens = end_token});
+  if (!sequence.ok() || (*sequence)->valid_length() < end_token) return {};
+  entry.sequence = *std::move(sequence);
+
+  const auto wanted = [&](std::int64_t from) {
+    return codes.blocks.begin() +
+           std::clamp<std::int64_t>(from - first_coded, 0, static_cast<std::int64_t>(codes.blocks.size()));
+  };
+  codes.blocks.erase(wanted(end), codes.blocks.end());
+  codes.blocks.erase(codes.blocks.begin(), wanted(block));
+  codes.first_token = std::max(entry.position, input.first_token);
+  entry.report.num_cached_tokens += end_token - entry.position;
+  entry.report.num_stored_tokens += codes.num_tokens();
+  entry.position = end_token;
+  entry.collector.reset();
+  return codes;
+}
+
+bool SharedPrefixes::KnownAfterNext(const PrefillEntry& entry) const {
+  const PrefillInput& input = entry.job->input();
+  const std::int64_t block = NextBlock(entry);
+  // Beyond the first block with codes a block can only follow those that are known.
+  if (block < 0 || block != input.first_token / page_tokens() || input.code_keys.size() < 2) return false;
+  return store_ != nullptr && cache_.CountKnown(input.page_keys) > block + 1 &&
+         !store_->FindPrefix(absl::MakeConstSpan(input.code_keys).subspan(1, 1)).empty();
+}
+
+bool SharedPrefixes::Computes(const PrefillEntry& leader, const PrefillEntry& follower) const {
+  const std::int64_t next = NextBlock(follower);
+  if (next < 0) return false;
+  const PrefillInput& lead = leader.job->input();
+  const PrefillInput& follow = follower.job->input();
+  const auto block = static_cast<std::size_t>(next);
+  if (block >= lead.page_keys.size() || lead.page_keys[block] != follow.page_keys[block]) return false;
+  if (leader.position < follower.position || leader.position >= (next + 1) * page_tokens()) return false;
+  const auto first_coded = static_cast<std::size_t>(follow.first_token / page_tokens());
+  if (block < first_coded) return true;
+  const auto first_lead = static_cast<std::size_t>(lead.first_token / page_tokens());
+  return block >= first_lead && Stores(lead) && block - first_lead < lead.code_keys.size() &&
+         block - first_coded < follow.code_keys.size() &&
+         lead.code_keys[block - first_lead] == follow.code_keys[block - first_coded];
+}
+
+void SharedPrefixes::Publish(PrefillEntry& entry) {
+  const PrefillInput& input = entry.job->input();
+  if (share_pages_ && !input.page_keys.empty()) entry.sequence->Publish(input.page_keys, entry.position);
+  if (!entry.collector.has_value()) return;
+  for (std::shared_ptr<const CodeBlock>& block : entry.collector->TakeBlocks()) {
+    if (entry.next_code_block == input.code_keys.size()) return;
+    store_->Insert(absl::MakeConstSpan(input.code_keys).first(++entry.next_code_block), std::move(block));
+  }
+}
+
+}  // namespace scd

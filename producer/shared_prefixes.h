@@ -1,0 +1,51 @@
+// What prefills take from earlier ones and from each other: KV pages of known blocks, and their codes.
+//
+// A block, page_tokens positions, need not be computed where its KV page is known and its codes, if any are
+// wanted, are in the code store. Pages alone are not enough: Patch codes and residuals cannot be made from
+// them, so a block without codes (of this plan, bundle and codec) is computed again. Not thread-safe; what is
+// given to it is guarded by its caller.
+#ifndef SCD_PRODUCER_SHARED_PREFIXES_H_
+#define SCD_PRODUCER_SHARED_PREFIXES_H_
+
+#include <cstdint>
+
+#include "common/cache/paged_kv_cache.h"
+#include "producer/code_store.h"
+#include "producer/prefill_entry.h"
+
+namespace scd {
+
+class SharedPrefixes {
+ public:
+  // Pages are shared where share_pages; `store` may be null. Both outlive this.
+  SharedPrefixes(PagedKvCache& cache, CodeStore* store, bool share_pages)
+      : cache_(cache), store_(store), share_pages_(share_pages) {}
+
+  // Whether codes of the plan go to the store.
+  bool Stores(const PrefillInput& input) const;
+
+  // Moves the entry on over the blocks from its position on that need not be computed. Returns their codes
+  // as far as they are wanted.
+  StoredCodes Take(PrefillEntry& entry);
+  // Whether blocks that need not be computed follow the block at the entry's position, so that a chunk should
+  // end between them: so it is where another request began at another position.
+  bool KnownAfterNext(const PrefillEntry& entry) const;
+  // Whether `leader` is about to compute the block at the follower's position for it too.
+  bool Computes(const PrefillEntry& leader, const PrefillEntry& follower) const;
+  // Makes known what the entry has computed.
+  void Publish(PrefillEntry& entry);
+
+ private:
+  std::int64_t page_tokens() const { return cache_.layout().page_tokens; }
+  // Index of the block at the entry's position; -1 where the position lies inside a block, or nothing is
+  // shared from it on.
+  std::int64_t NextBlock(const PrefillEntry& entry) const;
+
+  PagedKvCache& cache_;
+  CodeStore* const store_;
+  const bool share_pages_;
+};
+
+}  // namespace scd
+
+#endif  // SCD_PRODUCER_SHARED_PREFIXES_H_
