@@ -66,6 +66,8 @@ template <int kRows>
 HWY_INLINE void MultiplyGroup4(const std::uint32_t* HWY_RESTRICT words, const std::int8_t* const (&x)[kRows],
                                std::int64_t begin, typename Nibbles::Sums (&sums)[kRows][kBlockVectors]) {
   const DotWord lower_half = hn::Set(DotWords(), 0x0f0f0f0f);
+  // Unrolled, the compiler puts off the additions of all steps, and runs out of registers.
+#pragma GCC unroll 1
   for (std::int64_t step = 0; step < kGroupSteps; step += 2) {
     DotWord w[kBlockVectors];
     DotWord w_next[kBlockVectors];
@@ -86,6 +88,7 @@ HWY_INLINE void MultiplyGroup4(const std::uint32_t* HWY_RESTRICT words, const st
 template <int kRows>
 HWY_INLINE void MultiplyGroup8(const std::uint32_t* HWY_RESTRICT words, const std::int8_t* const (&x)[kRows],
                                std::int64_t begin, typename Bytes::Sums (&sums)[kRows][kBlockVectors]) {
+#pragma GCC unroll 1
   for (std::int64_t step = 0; step < kGroupSteps; ++step) {
     DotWord w[kBlockVectors];
     for (int v = 0; v < kBlockVectors; ++v) w[v] = LoadWords(words + step * kBlockColumns + v * kVectorLanes);

@@ -1,19 +1,47 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <system_error>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "hwy/cache_control.h"
 
 namespace scd::cpu {
+namespace {
 
-// Lives on the stack of the thread that called ParallelFor, which leaves only when no worker is attached.
+constexpr std::chrono::microseconds kLookOut(50);
+
+// Whether `ready` came true within kLookOut.
+template <typename Ready>
+bool LookOutFor(const Ready& ready) {
+  // About two microseconds, before the system is asked for the time and to let others run.
+  constexpr int kPauses = 64;
+  for (int i = 0; i < kPauses; ++i) {
+    if (ready()) return true;
+    hwy::Pause();
+  }
+  const auto end = std::chrono::steady_clock::now() + kLookOut;
+  while (std::chrono::steady_clock::now() < end) {
+    for (int i = 0; i < kPauses / 4; ++i) {
+      if (ready()) return true;
+      hwy::Pause();
+    }
+    std::this_thread::yield();
+  }
+  return ready();
+}
+
+}  // namespace
+
+// Lives on the stack of the thread that called ParallelFor.
 struct ThreadPool::Job {
   Job(std::int64_t num_tasks, absl::FunctionRef<void(std::int64_t)> function)
       : count(num_tasks), task(function) {}
+
+  bool HasTasks() const { return next.load(std::memory_order_relaxed) < count; }
 
   // Runs tasks until none is left to start.
   void Run() {
@@ -26,8 +54,6 @@ struct ThreadPool::Job {
   const std::int64_t count;
   const absl::FunctionRef<void(std::int64_t)> task;
   std::atomic<std::int64_t> next{0};
-  int attached_workers = 0;  // guarded by the pool's mutex
-  std::condition_variable detached;
 };
 
 absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int num_threads) {
@@ -45,49 +71,88 @@ absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int num_threads) 
 
 ThreadPool::~ThreadPool() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(sleep_mutex_);
     stop_ = true;
   }
-  work_or_stop_.notify_all();
+  job_or_stop_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
 void ThreadPool::ParallelFor(std::int64_t count, absl::FunctionRef<void(std::int64_t)> task) {
   Job job(count, task);
-  if (count <= 1 || workers_.empty()) {
+  Slot* slot = count <= 1 || workers_.empty() ? nullptr : TakeSlot();
+  if (slot == nullptr) {
     job.Run();
     return;
   }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    jobs_.push_back(&job);
-  }
-  const auto wanted = std::min<std::int64_t>(count - 1, static_cast<std::int64_t>(workers_.size()));
-  for (std::int64_t i = 0; i < wanted; ++i) work_or_stop_.notify_one();
+  slot->job = &job;
+  ++num_jobs_;
+  if (num_sleeping_ > 0) WakeWorkers(count - 1);
   job.Run();
-  std::unique_lock<std::mutex> lock(mutex_);
-  Retire(&job);
-  job.detached.wait(lock, [&job] { return job.attached_workers == 0; });
+  slot->job = nullptr;
+  WaitForUsers(*slot);
+  slot->taken.store(false, std::memory_order_release);
+}
+
+ThreadPool::Slot* ThreadPool::TakeSlot() {
+  for (Slot& slot : slots_) {
+    if (!slot.taken.load(std::memory_order_relaxed) &&
+        !slot.taken.exchange(true, std::memory_order_acquire)) {
+      return &slot;
+    }
+  }
+  return nullptr;
+}
+
+void ThreadPool::WakeWorkers(std::int64_t wanted) {
+  { const std::lock_guard<std::mutex> lock(sleep_mutex_); }
+  wanted = std::min(wanted, static_cast<std::int64_t>(workers_.size()));
+  for (std::int64_t i = 0; i < wanted; ++i) job_or_stop_.notify_one();
+}
+
+void ThreadPool::WaitForUsers(Slot& slot) {
+  const auto gone = [&slot] { return slot.users == 0; };
+  if (LookOutFor(gone)) return;
+  std::unique_lock<std::mutex> lock(sleep_mutex_);
+  slot.caller_sleeps = true;
+  users_gone_.wait(lock, gone);
+  slot.caller_sleeps = false;
 }
 
 void ThreadPool::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::size_t first = 0;
   while (true) {
-    work_or_stop_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    // Read before the slots are looked at: a job that is shown later makes it another number.
+    const std::uint64_t seen = num_jobs_;
+    while (HelpFrom(first)) first = (first + 1) % kSlots;
+    const auto new_job_or_stop = [this, seen] { return stop_ || num_jobs_ != seen; };
+    if (!LookOutFor(new_job_or_stop)) {
+      std::unique_lock<std::mutex> lock(sleep_mutex_);
+      ++num_sleeping_;
+      job_or_stop_.wait(lock, new_job_or_stop);
+      --num_sleeping_;
+    }
     if (stop_) return;
-    Job* job = jobs_.front();
-    ++job->attached_workers;
-    lock.unlock();
-    job->Run();
-    lock.lock();
-    Retire(job);
-    if (--job->attached_workers == 0) job->detached.notify_one();
   }
 }
 
-void ThreadPool::Retire(const Job* job) {
-  const auto found = std::find(jobs_.begin(), jobs_.end(), job);
-  if (found != jobs_.end()) jobs_.erase(found);
+bool ThreadPool::HelpFrom(std::size_t first) {
+  bool helped = false;
+  for (std::size_t i = 0; i < kSlots; ++i) helped = Help(slots_[(first + i) % kSlots]) || helped;
+  return helped;
+}
+
+bool ThreadPool::Help(Slot& slot) {
+  if (slot.job == nullptr) return false;
+  ++slot.users;
+  Job* job = slot.job;
+  const bool helps = job != nullptr && job->HasTasks();
+  if (helps) job->Run();
+  if (--slot.users == 0 && slot.caller_sleeps) {
+    { const std::lock_guard<std::mutex> lock(sleep_mutex_); }
+    users_gone_.notify_all();
+  }
+  return helps;
 }
 
 }  // namespace scd::cpu

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
+#include <ctime>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -84,6 +86,45 @@ TEST(ThreadPoolTest, ACallerDoesNotWaitForAnothersLongTask) {
   EXPECT_EQ(runs, 10);
   finish.count_down();
   long_caller.join();
+}
+
+TEST(ThreadPoolTest, MoreCallersThanItHasRoomFor) {
+  constexpr int kCallers = 40;
+  const auto pool = MakePool(2);
+  // No task returns before all callers have one under way.
+  std::latch started(kCallers);
+  std::atomic<int> runs{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&] {
+      std::atomic<bool> first{true};
+      pool->ParallelFor(2, [&](std::int64_t) {
+        if (first.exchange(false)) started.arrive_and_wait();
+        ++runs;
+      });
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(runs, 2 * kCallers);
+}
+
+TEST(ThreadPoolTest, WorkersThatSleepAreWoken) {
+  const auto pool = MakePool(3);
+  for (int round = 0; round < 20; ++round) {
+    // Longer than a worker looks out for work.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::barrier barrier(3);
+    pool->ParallelFor(3, [&](std::int64_t) { barrier.arrive_and_wait(); });
+  }
+}
+
+TEST(ThreadPoolTest, IdleWorkersUseNoTime) {
+  const auto pool = MakePool(3);
+  pool->ParallelFor(100, [](std::int64_t) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.02);
 }
 
 TEST(ThreadPoolTest, StopsWhileIdle) {
