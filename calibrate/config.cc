@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/plan_yaml.h"
+#include "common/model/model_yaml.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -20,13 +21,6 @@ constexpr IntRange kNative = {.min = 0, .max = 65536, .unit = "tokens"};
 constexpr IntRange kPrefixes = {.min = 1, .max = 1 << 20, .unit = "prefixes"};
 constexpr IntRange kPrefixesOrAll = {.min = 0, .max = 1 << 20, .unit = "prefixes"};
 constexpr char kDefaultSeeds[] = "configs/seed_prompts.txt";
-
-void ReadModel(YamlSection root, std::string_view key, ModelSource* model) {
-  YamlSection section = root.Section(key);
-  section.RequiredString("path", &model->path);
-  section.String("adapter", &model->adapter);
-  section.String("config", &model->config);
-}
 
 void ReadSelfSample(YamlSection item, CorpusSource* source) {
   source->kind = CorpusSourceKind::kSelfSample;
@@ -175,8 +169,6 @@ absl::Status CheckRank(std::string_view field, std::int64_t rank, std::int64_t l
 }  // namespace
 
 void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
-  ReadModel(root, "producer", &config->producer);
-  ReadModel(root, "consumer", &config->consumer);
   root.RequiredString("output", &config->output);
   root.RequiredString("work_dir", &config->work_dir);
   root.Bool("keep_work", &config->keep_work);
@@ -184,6 +176,8 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});
+  ReadModelSource(root, "producer", &config->producer, nullptr);
+  ReadModelSource(root, "consumer", &config->consumer, nullptr);
   ReadCorpus(root, &config->corpus);
   ReadRanks(root, &config->ranks);
   root.Real("ridge_lambda", &config->ridge_lambda, {.min = 0.0, .max = 1e6});

@@ -11,7 +11,7 @@ absl::Status Embedding::Embed(Backend& backend, Stream& stream, absl::Span<const
   return absl::OkStatus();
 }
 
-std::int64_t Embedding::num_bytes() const {
+std::int64_t Embedding::size_bytes() const {
   if (!blocks_) {
     return table_.view.num_elements() * static_cast<std::int64_t>(DTypeBytes(table_.view.dtype()));
   }

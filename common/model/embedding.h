@@ -28,7 +28,7 @@ class Embedding {
   absl::Status Embed(Backend& backend, Stream& stream, absl::Span<const std::int32_t> host_ids,
                      ConstTensorView ids, TensorView out) const;
 
-  std::int64_t num_bytes() const;
+  std::int64_t size_bytes() const;
 
  private:
   DeviceTensor table_;

@@ -20,7 +20,8 @@ enum class TapKind : std::uint32_t {
 class TapKinds {
  public:
   constexpr TapKinds() = default;
-  constexpr TapKinds(TapKind kind) : bits_(static_cast<std::uint32_t>(kind)) {}  // NOLINT(google-explicit-constructor)
+  constexpr TapKinds(TapKind kind)
+      : bits_(static_cast<std::uint32_t>(kind)) {}  // NOLINT(google-explicit-constructor)
   constexpr TapKinds operator|(TapKinds other) const { return TapKinds(bits_ | other.bits_); }
   constexpr bool Has(TapKind kind) const { return (bits_ & static_cast<std::uint32_t>(kind)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
@@ -29,10 +30,12 @@ class TapKinds {
   constexpr explicit TapKinds(std::uint32_t bits) : bits_(bits) {}
   std::uint32_t bits_ = 0;
 };
-constexpr TapKinds operator|(TapKind a, TapKind b) { return TapKinds(a) | TapKinds(b); }
+constexpr TapKinds operator|(TapKind a, TapKind b) {
+  return TapKinds(a) | TapKinds(b);
+}
 
-// State of one layer for all rows of one forward pass, in the order of its chunks. Views hold until OnLayer returns;
-// work on them is queued on `stream`. Kinds that were not asked for are empty views.
+// State of one layer for all rows of one forward pass, in the order of its chunks. Views hold until OnLayer
+// returns; work on them is queued on `stream`. Kinds that were not asked for are empty views.
 struct LayerView {
   std::int64_t layer = 0;
   Stream* stream = nullptr;
@@ -47,8 +50,8 @@ class LayerTap {
   virtual ~LayerTap() = default;
   // What OnLayer wants to see of this layer; an empty set: OnLayer is not called for it.
   virtual TapKinds Wanted(std::int64_t layer) const = 0;
-  // Called in layer order, on the thread of the forward pass, as soon as the layer's K and V exist and before its
-  // attention and MLP. An error ends the forward pass with that error.
+  // Called in layer order, on the thread of the forward pass, as soon as the layer's K and V exist and before
+  // its attention and MLP. An error ends the forward pass with that error.
   virtual absl::Status OnLayer(const LayerView& view) = 0;
 };
 

@@ -80,6 +80,10 @@ Linear::Linear(std::unique_ptr<PackedWeight> packed, absl::Span<const std::int64
   }
 }
 
+std::int64_t Linear::size_bytes() const {
+  return packed_->size_bytes() + (updates_ == nullptr ? 0 : updates_->size_bytes());
+}
+
 absl::StatusOr<HostTensor> LinearLoader::LoadChecked(WeightKind kind, std::int64_t layer) const {
   SCD_ASSIGN_OR_RETURN(HostTensor tensor, store_.Load(kind, layer));
   const Shape expected = WeightShape(config_, kind);

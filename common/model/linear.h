@@ -34,7 +34,7 @@ class Linear {
   const WeightPart& all() const { return all_; }
   const WeightPart& part(std::size_t matrix) const { return parts_[matrix]; }
 
-  std::int64_t num_bytes() const;
+  std::int64_t size_bytes() const;
 
  private:
   std::unique_ptr<PackedWeight> packed_;

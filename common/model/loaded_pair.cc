@@ -12,7 +12,8 @@ absl::StatusOr<LoadedPair> LoadPair(const Model& producer, const Model& consumer
   SCD_ASSIGN_OR_RETURN(loaded.backend, CreateBackend(options));
   const auto load = [&](const Model& model) {
     const std::int64_t positions = std::min(max_positions, model.config.max_positions);
-    return Transformer::Create(model.config, *model.weights, *loaded.backend, {.max_positions = positions});
+    return Transformer::Create(model.config, *model.weights, *loaded.backend,
+                               {.max_positions = positions, .weights = model.weights_format});
   };
   SCD_ASSIGN_OR_RETURN(loaded.producer, load(producer));
   SCD_ASSIGN_OR_RETURN(loaded.consumer, load(consumer));

@@ -69,6 +69,12 @@ class LowRankUpdates::Update final : public ProductUpdate {
 
 LowRankUpdates::~LowRankUpdates() = default;
 
+std::int64_t LowRankUpdates::size_bytes() const {
+  std::int64_t bytes = a_->size_bytes();
+  for (const Part& part : parts_) bytes += part.b->size_bytes();
+  return bytes;
+}
+
 absl::StatusOr<std::unique_ptr<LowRankUpdates>> LowRankUpdates::Create(
     Backend& backend, std::int64_t in_features, absl::Span<const std::int64_t> widths,
     absl::Span<const std::optional<LowRankMatrices>> adapters) {

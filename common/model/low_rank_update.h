@@ -34,6 +34,7 @@ class LowRankUpdates {
   // this.
   const ProductUpdate* all() const { return all_.get(); }
   const ProductUpdate* of(std::size_t matrix) const { return single_[matrix].get(); }
+  std::int64_t size_bytes() const;
 
  private:
   class Update;

@@ -177,6 +177,7 @@ absl::StatusOr<Model> OpenModel(const ModelSource& source) {
   SCD_ASSIGN_OR_RETURN(model.digest, ModelDigest(model.config, base.config, *base.weights, adapter.get()));
   model.description = Describe(source, model.config, base.num_unused_layers);
   model.weights = std::move(base.weights);
+  model.weights_format = source.weights;
   if (adapter != nullptr) model.weights = MergedWeights(std::move(model.weights), std::move(adapter));
   return model;
 }

@@ -28,6 +28,11 @@ class WeightLoader {
       weights.layers.push_back(std::move(layer_weights));
     }
     SCD_ASSIGN_OR_RETURN(weights.final_norm, LoadVector(WeightKind::kFinalNorm, kNoLayer));
+    weights.size_bytes = weights.embedding.size_bytes() + weights.lm_head.size_bytes();
+    for (const LayerWeights& w : weights.layers) {
+      weights.size_bytes +=
+          w.qkv.size_bytes() + w.o.size_bytes() + w.gate_up.size_bytes() + w.down.size_bytes();
+    }
     weights.formats = absl::StrJoin(linears_.formats(), ", ");
     return weights;
   }

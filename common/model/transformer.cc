@@ -203,7 +203,7 @@ const std::string& Transformer::weights_description() const {
 }
 
 std::int64_t Transformer::weight_bytes() const {
-  return impl_->weights().num_bytes;
+  return impl_->weights().size_bytes;
 }
 
 absl::StatusOr<std::unique_ptr<Transformer::Workspace>> Transformer::CreateWorkspace(

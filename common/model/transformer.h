@@ -74,7 +74,7 @@ class Transformer {
   // How the matrices are kept: "dense", "int8", "q4_1, q8_0, adapter apart" ... Models of one digest whose
   // text differs give slightly different states, so it belongs in the keys of cached ones.
   const std::string& weights_description() const;
-  // Memory of all weights, as packed, and of the embedding.
+  // Memory of all matrices, as packed, and of the embedding.
   std::int64_t weight_bytes() const;
 
   // max_logit_rows bounds the rows of logits that one pass may ask for.

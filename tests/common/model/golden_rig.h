@@ -20,14 +20,16 @@ namespace scd::testing {
 
 struct GoldenRig {
   static absl::StatusOr<GoldenRig> Make(const std::string& device, const ModelSource& source,
-                                        std::int64_t max_rows, std::int64_t num_pages) {
+                                        std::int64_t max_rows, std::int64_t num_pages,
+                                        MathMode math = MathMode::kF32) {
     GoldenRig rig;
     auto model = OpenModel(source);
     if (!model.ok()) return model.status();
-    auto backend = CreateBackend({.device = device, .num_threads = 0, .math = MathMode::kF32});
+    auto backend = CreateBackend({.device = device, .num_threads = 0, .math = math});
     if (!backend.ok()) return backend.status();
     rig.backend = *std::move(backend);
-    auto transformer = Transformer::Create(model->config, *model->weights, *rig.backend);
+    auto transformer =
+        Transformer::Create(model->config, *model->weights, *rig.backend, {.weights = source.weights});
     if (!transformer.ok()) return transformer.status();
     rig.transformer = *std::move(transformer);
     rig.workspace = *rig.transformer->CreateWorkspace(max_rows, std::min<std::int64_t>(max_rows, 256));

@@ -100,6 +100,34 @@ TEST_F(PeftAdapterTest, MergesAsPeftDoes) {
   }
 }
 
+// What is given apart is what Merge adds.
+TEST_F(PeftAdapterTest, LowRankPartsAreWhatMergeAdds) {
+  const auto adapter = Open();
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  int num_adapted = 0;
+  for (const WeightKind kind : LayerWeightKinds(base_.config.model)) {
+    SCOPED_TRACE(WeightKindName(kind));
+    const Shape shape = WeightShape(base_.config.model, kind);
+    std::vector<float> expected = std::move(*(*adapter)->Merge(*base_.weights, kind, 0)).TakeFloats();
+    std::vector<float> values = std::move(*base_.weights->Load(kind, 0)).TakeFloats();
+    if (const auto parts = (*adapter)->LowRank(kind, 0)) {
+      ++num_adapted;
+      ASSERT_EQ(static_cast<std::int64_t>(parts->a.size()), parts->rank * shape[1]);
+      ASSERT_EQ(static_cast<std::int64_t>(parts->b.size()), shape[0] * parts->rank);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t row = i / static_cast<std::size_t>(shape[1]);
+        const std::size_t column = i % static_cast<std::size_t>(shape[1]);
+        for (std::int64_t k = 0; k < parts->rank; ++k) {
+          values[i] += parts->b[row * static_cast<std::size_t>(parts->rank) + static_cast<std::size_t>(k)] *
+                       parts->a[static_cast<std::size_t>(k * shape[1]) + column];
+        }
+      }
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], expected[i], 1e-6) << i;
+  }
+  EXPECT_GT(num_adapted, 0);
+}
+
 TEST_F(PeftAdapterTest, EveryTargetMustExistAndHaveItsTensors) {
   auto tensors = Tensors();
   const std::string removed = tensors.front().name;
