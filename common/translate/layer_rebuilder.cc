@@ -6,6 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/translate/patch_decoder.h"
 #include "common/translate/rebuilder_workspace.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
@@ -13,11 +14,10 @@
 namespace scd {
 namespace {
 
-// The packed translators of one layer: k and v for Reuse, the others for Patch.
+// The packed translators of one layer.
 struct LayerDecoders {
-  std::unique_ptr<PackedWeight> k, v;             // [d_kv, rank]
-  std::unique_ptr<PackedWeight> h;                // [hidden, rank]
-  std::unique_ptr<PackedWeight> mlp_in, mlp_out;  // [mlp_width, rank], [hidden, mlp_width]
+  std::unique_ptr<PackedWeight> k, v;   // Reuse: [d_kv, rank]
+  std::unique_ptr<PatchDecoder> patch;  // Patch
 };
 
 absl::Status CheckProjection(const BundleManifest& m, std::int64_t layer, const KvProjection& p) {
@@ -58,11 +58,8 @@ class LayerRebuilder::Impl {
         SCD_ASSIGN_OR_RETURN(out.v, backend_.PackWeight(v.decoder, v.decoder_bias));
       } else if (ranks.treatment == LayerTreatment::kPatch) {
         SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
-        SCD_ASSIGN_OR_RETURN(out.h, backend_.PackWeight(patch.decoder, patch.decoder_bias));
-        SCD_ASSIGN_OR_RETURN(out.mlp_in, backend_.PackWeight(patch.mlp_in, patch.mlp_in_bias));
-        SCD_ASSIGN_OR_RETURN(out.mlp_out, backend_.PackWeight(patch.mlp_out, patch.mlp_out_bias));
-        widths_.hidden = m.hidden_size;
-        widths_.mlp_width = m.mlp_width;
+        SCD_ASSIGN_OR_RETURN(out.patch, PatchDecoder::Create(patch, projections_[i], backend_));
+        widths_.patch_work = std::max(widths_.patch_work, out.patch->work_width());
       }
       widths_.largest_rank = std::max({widths_.largest_rank, ranks.rank_k, ranks.rank_v, ranks.rank_h});
     }
@@ -179,13 +176,8 @@ class LayerRebuilder::Impl {
     if (IsRaw(code.layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
     if (code.kind == CodeKind::kK) return backend_.MatMul(stream, codes, *decoders.k, k);
     if (code.kind == CodeKind::kV) return backend_.MatMul(stream, codes, *decoders.v, v);
-    const TensorView hidden = own.hidden(codes.dim(0));
-    const TensorView mlp = own.mlp(codes.dim(0));
-    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.h, hidden));
-    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.mlp_in, mlp));
-    SCD_RETURN_IF_ERROR(backend_.Silu(stream, mlp));
-    SCD_RETURN_IF_ERROR(backend_.MatMul(stream, mlp, *decoders.mlp_out, hidden, {.accumulate = true}));
-    return ProjectKv(backend_, stream, projections_[static_cast<std::size_t>(code.layer)], hidden, k, v);
+    const TensorView work = own.patch_work(codes.dim(0), decoders.patch->work_width());
+    return decoders.patch->Decode(stream, codes, work, k, v);
   }
 
   LayerTreatment TreatmentOf(std::int64_t layer) const {

@@ -35,9 +35,8 @@ absl::Status RebuilderWorkspace::Allocate() {
   SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kF32));
   SCD_ASSIGN_OR_RETURN(device_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
   SCD_ASSIGN_OR_RETURN(kv_, rows_of(MemoryKind::kDevice, 2 * widths_.d_kv, DType::kF32));
-  if (widths_.hidden > 0) {
-    SCD_ASSIGN_OR_RETURN(hidden_, rows_of(MemoryKind::kDevice, widths_.hidden, DType::kF32));
-    SCD_ASSIGN_OR_RETURN(mlp_, rows_of(MemoryKind::kDevice, widths_.mlp_width, DType::kF32));
+  if (widths_.patch_work > 0) {
+    SCD_ASSIGN_OR_RETURN(patch_work_, rows_of(MemoryKind::kDevice, widths_.patch_work, DType::kF32));
   }
   SCD_ASSIGN_OR_RETURN(done_, backend_.CreateEvent());
   return absl::OkStatus();

@@ -23,8 +23,7 @@ namespace scd {
 struct RebuilderWidths {
   std::int64_t largest_rank = 0;
   std::int64_t d_kv = 0;
-  std::int64_t hidden = 0;     // 0 without Patch layers
-  std::int64_t mlp_width = 0;  // 0 without Patch layers
+  std::int64_t patch_work = 0;  // 0 without Patch layers
   Codec codec = Codec::kBF16;
 };
 
@@ -60,8 +59,10 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   TensorView v(std::int64_t rows) const {
     return Rows(*kv_, rows, 2 * widths_.d_kv).columns(widths_.d_kv, widths_.d_kv);
   }
-  TensorView hidden(std::int64_t rows) const { return Rows(*hidden_, rows, widths_.hidden); }
-  TensorView mlp(std::int64_t rows) const { return Rows(*mlp_, rows, widths_.mlp_width); }
+  // width: at most the widths' patch_work.
+  TensorView patch_work(std::int64_t rows, std::int64_t width) const {
+    return Rows(*patch_work_, rows, width);
+  }
 
  private:
   struct Slot {
@@ -92,7 +93,7 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   std::size_t next_slot_ = 0;
   std::unique_ptr<Buffer> device_codes_;   // [max_tokens, largest rank] f32
   std::unique_ptr<Buffer> device_halves_;  // the same in bf16; null where the device is the host
-  std::unique_ptr<Buffer> device_positions_, kv_, hidden_, mlp_;
+  std::unique_ptr<Buffer> device_positions_, kv_, patch_work_;
   ConstTensorView codes_, positions_;
 };
 
