@@ -47,12 +47,8 @@ void ReadPlan(YamlSection root, ConsumerConfig& config) {
 
 void ReadEngine(YamlSection root, ConsumerConfig& config) {
   YamlSection cache = root.Section("kv_cache");
-  cache.Int("memory_mib", &config.kv_cache.memory_mib, {.min = 1, .max = 1 << 24, .unit = "MiB"});
-  cache.Int("pages", &config.kv_cache.pages, {.min = 0, .max = 1 << 24, .unit = "pages"});
-  cache.Int("page_tokens", &config.kv_cache.page_tokens, {.min = 1, .max = 4096, .unit = "tokens"});
-  if (cache.Has("memory_mib") && cache.Has("pages") && config.kv_cache.pages > 0) {
-    cache.Fail("pages", "give either pages or memory_mib");
-  }
+  ReadKvCacheSettings(cache, &config.kv_cache.pool);
+  cache.Int("swap_mib", &config.kv_cache.swap_mib, {.min = 0, .max = 1 << 24, .unit = "MiB"});
   YamlSection batch = root.Section("batch");
   batch.Int("max_sequences", &config.batch.max_sequences, {.min = 1, .max = 1024, .unit = "sequences"});
   batch.Int("prefill_chunk_tokens", &config.batch.prefill_chunk_tokens,

@@ -4,8 +4,10 @@
 #define SCD_CONSUMER_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "common/cache/kv_cache_settings.h"
 #include "common/config/layer_plan.h"
 #include "common/config/policy.h"
 #include "common/config/yaml_reader.h"
@@ -24,9 +26,9 @@ struct ProducerPeerConfig {
 };
 
 struct KvCacheConfig {
-  std::int64_t memory_mib = 2048;  // K and V of all requests; used where pages is 0
-  std::int64_t pages = 0;          // an exact number of pages instead
-  std::int64_t page_tokens = 32;
+  KvCacheSettings pool;
+  // Host memory for requests that had to give their pages up; absent: as much as the pool has.
+  std::optional<std::int64_t> swap_mib;
 };
 
 struct BatchConfig {

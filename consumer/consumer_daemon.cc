@@ -34,12 +34,6 @@ v1::Policy PolicyToProto(TransferPolicy policy) {
   return v1::POLICY_UNSPECIFIED;
 }
 
-std::int64_t NumPages(const KvCacheConfig& cache, const ModelConfig& model) {
-  if (cache.pages > 0) return cache.pages;
-  const KvLayout layout{model.num_layers, model.num_kv_heads, model.head_dim, cache.page_tokens};
-  return std::max<std::int64_t>((cache.memory_mib << 20) / layout.page_bytes(), 1);
-}
-
 }  // namespace
 
 struct ConsumerDaemon::Files {
@@ -109,8 +103,14 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
                        Transformer::Create(model.config, *model.weights, *server->backend,
                                            {.weights = config_.model.weights}));
   files_->model.description = DescribeLoaded(model, *server->transformer);
-  const EngineOptions engine{.num_pages = NumPages(config_.kv_cache, model.config),
-                             .page_tokens = config_.kv_cache.page_tokens,
+  const KvCacheSettings& pool = config_.kv_cache.pool;
+  const KvLayout layout = LayoutFor(pool, model.config);
+  SCD_ASSIGN_OR_RETURN(const std::int64_t num_pages, NumPages(pool, layout));
+  const std::optional<std::int64_t> swap_mib = config_.kv_cache.swap_mib;
+  const EngineOptions engine{.num_pages = num_pages,
+                             .page_tokens = layout.page_tokens,
+                             .kv_dtype = layout.dtype,
+                             .swap_bytes = swap_mib ? *swap_mib << 20 : num_pages * layout.page_bytes(),
                              .max_batch_sequences = config_.batch.max_sequences,
                              .prefill_chunk_tokens = config_.batch.prefill_chunk_tokens,
                              .max_queued_requests = config_.batch.max_queued_requests};
@@ -153,11 +153,20 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   std::vector<std::int32_t> untranslatable;
   if (files_->bundle != nullptr) untranslatable = files_->bundle->manifest().untranslatable_ids;
   std::sort(untranslatable.begin(), untranslatable.end());
+  PrefixKeys prefix_keys;
+  if (pool.prefix_sharing) {
+    prefix_keys = PrefixKeys({.model = model.digest,
+                              .weights = absl::StrCat(server->transformer->weights_description(), "; ",
+                                                      server->backend->Describe()),
+                              .kv_dtype = layout.dtype,
+                              .page_tokens = layout.page_tokens,
+                              .bundle = files_->bundle == nullptr ? Digest() : files_->bundle->digest()});
+  }
   server->serving.emplace(model.config, *model.tokenizer, *server->encoder, *server->engine, *server->metrics,
                           context.requests, context.log, server->transfers.get(), std::move(transfer),
-                          std::move(untranslatable), config_.max_uncoded_tokens, std::move(generate),
-                          limits.max_unsent_tokens, *server->score_thread, *server->score_logits,
-                          server->prompts);
+                          std::move(untranslatable), config_.max_uncoded_tokens, std::move(prefix_keys),
+                          std::move(generate), limits.max_unsent_tokens, *server->score_thread,
+                          *server->score_logits, server->prompts);
   server->service = CreateConsumerService(*server->serving, Describe(*server->backend));
   AddMetrics(context.metrics, *server->engine);
   server_ = std::move(server);
@@ -169,8 +178,19 @@ void ConsumerDaemon::AddMetrics(MetricsRegistry& metrics, const Engine& engine) 
                    [&engine] { return static_cast<double>(engine.stats().pages_used); });
   metrics.AddGauge("scd_kv_pages_total", "Pages of the KV cache.",
                    [&engine] { return static_cast<double>(engine.stats().pages_total); });
-  metrics.AddGauge("scd_requests_queued", "Requests that wait for pages.",
+  metrics.AddGauge("scd_kv_pages_cached", "Pages of the KV cache whose blocks are known, held or not.",
+                   [&engine] { return static_cast<double>(engine.stats().pages_indexed); });
+  metrics.AddCounter("scd_kv_pages_evicted_total",
+                     "Pages with known blocks that were given to other requests.",
+                     [&engine] { return static_cast<double>(engine.stats().pages_evicted); });
+  metrics.AddGauge("scd_requests_queued", "Requests that wait for pages, or for another's blocks.",
                    [&engine] { return static_cast<double>(engine.stats().requests_queued); });
+  metrics.AddGauge("scd_requests_swapped", "Requests whose pages are in host memory.",
+                   [&engine] { return static_cast<double>(engine.stats().requests_swapped); });
+  metrics.AddCounter("scd_preemptions_total", "Times that a request had to give its pages up.",
+                     [&engine] { return static_cast<double>(engine.stats().preemptions); });
+  metrics.AddCounter("scd_kv_swapped_bytes_total", "Bytes of pages that were moved to host memory.",
+                     [&engine] { return static_cast<double>(engine.stats().swapped_bytes); });
   InfoMetrics info(metrics);
   info.SetModel(files_->model.description, files_->model.digest.ToHex());
   if (files_->bundle != nullptr) info.AddBundle(files_->bundle->folder(), files_->bundle->digest().ToHex());
@@ -210,7 +230,8 @@ std::string ConsumerDaemon::Summary() const {
   const Engine::Stats stats = server_->engine->stats();
   std::string text =
       absl::StrCat(files_->model.description, "; ", server_->backend->Describe(), "; ", stats.pages_total,
-                   " KV pages of ", config_.kv_cache.page_tokens, " tokens; mode ", config_.mode);
+                   " KV pages of ", config_.kv_cache.pool.page_tokens, " tokens (",
+                   std::string(DTypeName(config_.kv_cache.pool.dtype)), "); mode ", config_.mode);
   if (files_->bundle != nullptr) {
     absl::StrAppend(&text, ", policy ", std::string(TransferPolicyName(config_.policy)), ", producer ",
                     config_.producer.address.ToString(), ", bundle ", files_->bundle->folder(), " (",

@@ -28,6 +28,7 @@ class ConsumerService final : public v1::Consumer::CallbackService {
     const Engine::Stats stats = serving_.engine.stats();
     *response = info_;
     response->set_kv_pages_used(static_cast<std::uint32_t>(stats.pages_used));
+    response->set_kv_pages_cached(static_cast<std::uint32_t>(stats.pages_indexed));
     response->set_kv_pages_total(static_cast<std::uint32_t>(stats.pages_total));
     response->set_requests_in_flight(static_cast<std::uint32_t>(serving_.requests.num_in_flight()));
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -15,8 +15,7 @@ v1::TransferReport MakeReport(const ServingRecord& record, const ModelConfig& co
   report.set_prompt_tokens(static_cast<std::uint32_t>(record.prompt_tokens));
   report.set_transferred_tokens(static_cast<std::uint32_t>(record.transferred_tokens));
   report.set_computed_tokens(static_cast<std::uint32_t>(record.engine.num_computed));
-  report.set_cached_tokens(static_cast<std::uint32_t>(record.prompt_tokens - record.transferred_tokens -
-                                                      record.engine.num_computed));
+  report.set_cached_tokens(static_cast<std::uint32_t>(record.engine.num_cached));
   // Of a failed transfer nothing was used, whatever the producer had stored.
   if (record.outcome.ok()) report.set_stored_tokens(static_cast<std::uint32_t>(transfer.stored_tokens));
   report.set_received_bytes(transfer.received_bytes);

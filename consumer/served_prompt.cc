@@ -46,11 +46,17 @@ void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequ
     if (!prompt_.decision.outcome.ok()) metrics_.FellBack(prompt_.decision.outcome.reason);
     return;
   }
+  const std::int64_t num_known = sequence->valid_length();
+  const TokenRange missing = MissingRange(prompt_.decision.range, num_known, prompt_.max_uncoded_tokens);
+  if (missing.empty()) {
+    engine_.Staged(id, num_known);
+    return;
+  }
   TransferJob job;
   job.request_id = prompt_.request_id;
   job.prompt = tokens_;
   job.plan = prompt_.plan;
-  job.range = prompt_.decision.range;
+  job.range = missing;
   job.deadline = absl::Now() + prompt_.transfer_timeout;
   job.max_uncoded_tokens = prompt_.max_uncoded_tokens;
   job.no_code_store = prompt_.no_code_store;
@@ -110,10 +116,13 @@ void ServedPrompt::OnDone(const absl::Status& status, FinishReason reason, const
     record.transfer = result_.stats;
   }
   if (transfer != nullptr) transfer->Cancel();
-  record.mode = record.transferred_tokens > 0 ? prompt_.mode : std::string(kLocalMode);
+  const bool rebuilt = !prompt_.decision.range.empty() && record.transferred_tokens + timings.num_cached > 0;
+  record.mode = rebuilt ? prompt_.mode : std::string(kLocalMode);
   record.prompt_tokens = static_cast<std::int64_t>(tokens_->size());
   record.engine = timings;
-  if (status.ok()) metrics_.PromptServed(record.transferred_tokens, timings.num_computed, 0);
+  if (status.ok()) {
+    metrics_.PromptServed(record.transferred_tokens, timings.num_computed, timings.num_cached);
+  }
   const std::shared_ptr<ServedPromptSink> sink = std::move(sink_);
   sink->OnDone(status, reason, record);
 }

@@ -17,6 +17,7 @@
 #include "consumer/consumer_metrics.h"
 #include "consumer/engine.h"
 #include "consumer/generate_request.h"
+#include "consumer/prefix_keys.h"
 #include "consumer/prompt_encoder.h"
 #include "consumer/prompt_registry.h"
 #include "consumer/served_prompt.h"
@@ -38,6 +39,7 @@ struct Serving {
   TransferDefaults transfer;
   std::vector<std::int32_t> untranslatable_ids;  // sorted
   std::int64_t max_uncoded_tokens = 0;
+  PrefixKeys prefix_keys;
   GenerateLimits generate;
   std::int64_t max_unsent_tokens = 1024;
   TaskThread& score_thread;

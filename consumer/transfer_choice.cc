@@ -75,6 +75,7 @@ absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, 
   SCD_ASSIGN_OR_RETURN(choice.policy, ChoosePolicy(defaults.policy, request.policy()));
   choice.timeout = request.timeout_ms() == 0 ? defaults.timeout : absl::Milliseconds(request.timeout_ms());
   choice.no_code_store = request.no_code_store();
+  choice.no_prefix_cache = request.no_prefix_cache() || request.no_code_store();
   if (choice.mode == kLocalMode) return choice;
   if (defaults.bundle == nullptr) {
     return absl::FailedPreconditionError(

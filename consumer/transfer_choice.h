@@ -20,6 +20,7 @@ struct TransferChoice {
   LayerPlan plan;  // empty for mode local
   absl::Duration timeout;
   bool no_code_store = false;
+  bool no_prefix_cache = false;
 };
 
 struct TransferDefaults {

@@ -11,6 +11,12 @@ TokenRange RangeToTransfer(const LayerPlan& plan, std::int64_t prompt_tokens) {
   return range.empty() ? TokenRange{} : range;
 }
 
+TokenRange MissingRange(const TokenRange& range, std::int64_t num_known, std::int64_t max_uncoded_tokens) {
+  if (num_known <= range.begin) return range;
+  const TokenRange missing{num_known, range.end};
+  return missing.size() <= max_uncoded_tokens ? TokenRange{} : missing;
+}
+
 absl::StatusOr<TransferDecision> DecideTransfer(const LayerPlan& plan, TransferPolicy policy,
                                                 absl::Span<const std::int32_t> prompt,
                                                 absl::Span<const std::int32_t> untranslatable) {

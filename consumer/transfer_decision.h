@@ -23,6 +23,11 @@ struct TransferDecision {
 // and the last token. Empty for a prompt too short.
 TokenRange RangeToTransfer(const LayerPlan& plan, std::int64_t prompt_tokens);
 
+// What of `range` is still to be transferred where positions [0, num_known) are there already. Empty where
+// nothing is, and where no more is than may stay uncoded: then this model computes the rest over what is
+// there, which spares the producer the call.
+TokenRange MissingRange(const TokenRange& range, std::int64_t num_known, std::int64_t max_uncoded_tokens);
+
 // For a prompt that is asked for in a mode that transfers. `untranslatable`: sorted ids. A prompt too short
 // is native under every policy; one with an untranslatable id in the range that the producer would see is an
 // error under `require` (StatusForRequiredTransfer) and native under `prefer`.

@@ -46,7 +46,7 @@ mode: local
 plan: {rank_k: 1, rank_v: 2, rank_h: 3, patch_layers: [4, 5], native_head: 6, native_tail: 7, codec: f32}
 max_uncoded_tokens: 8
 max_cached_plans: 9
-kv_cache: {pages: 10, page_tokens: 11}
+kv_cache: {pages: 10, page_tokens: 11, dtype: bf16, prefix_sharing: false, swap_mib: 12}
 batch: {max_sequences: 12, prefill_chunk_tokens: 13, max_queued_requests: 14}
 limits: {default_max_tokens: 15, max_tokens: 16, max_prompt_tokens: 17, max_unsent_tokens: 18, max_score_logits_mib: 19}
 )");
@@ -71,8 +71,11 @@ limits: {default_max_tokens: 15, max_tokens: 16, max_prompt_tokens: 17, max_unse
   EXPECT_EQ(config->plan.codec, Codec::kF32);
   EXPECT_EQ(config->max_uncoded_tokens, 8);
   EXPECT_EQ(config->max_cached_plans, 9);
-  EXPECT_EQ(config->kv_cache.pages, 10);
-  EXPECT_EQ(config->kv_cache.page_tokens, 11);
+  EXPECT_EQ(config->kv_cache.pool.pages, 10);
+  EXPECT_EQ(config->kv_cache.pool.page_tokens, 11);
+  EXPECT_EQ(config->kv_cache.pool.dtype, DType::kBF16);
+  EXPECT_FALSE(config->kv_cache.pool.prefix_sharing);
+  EXPECT_EQ(config->kv_cache.swap_mib, 12);
   EXPECT_EQ(config->batch.max_sequences, 12);
   EXPECT_EQ(config->batch.prefill_chunk_tokens, 13);
   EXPECT_EQ(config->batch.max_queued_requests, 14);
@@ -136,8 +139,11 @@ TEST(ConsumerConfigTest, ShippedFileShowsTheDefaults) {
   EXPECT_EQ(shipped.mode, least->mode);
   EXPECT_EQ(shipped.max_uncoded_tokens, least->max_uncoded_tokens);
   EXPECT_EQ(shipped.max_cached_plans, least->max_cached_plans);
-  EXPECT_EQ(shipped.kv_cache.memory_mib, least->kv_cache.memory_mib);
-  EXPECT_EQ(shipped.kv_cache.page_tokens, least->kv_cache.page_tokens);
+  EXPECT_EQ(shipped.kv_cache.pool.memory_mib, least->kv_cache.pool.memory_mib);
+  EXPECT_EQ(shipped.kv_cache.pool.page_tokens, least->kv_cache.pool.page_tokens);
+  EXPECT_EQ(shipped.kv_cache.pool.dtype, least->kv_cache.pool.dtype);
+  EXPECT_EQ(shipped.kv_cache.pool.prefix_sharing, least->kv_cache.pool.prefix_sharing);
+  EXPECT_EQ(shipped.kv_cache.swap_mib, least->kv_cache.swap_mib);
   EXPECT_EQ(shipped.batch.max_sequences, least->batch.max_sequences);
   EXPECT_EQ(shipped.batch.prefill_chunk_tokens, least->batch.prefill_chunk_tokens);
   EXPECT_EQ(shipped.batch.max_queued_requests, least->batch.max_queued_requests);

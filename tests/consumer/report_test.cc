@@ -45,6 +45,13 @@ TEST(ReportTest, TokensAddUpToThePrompt) {
   EXPECT_EQ(report.transferred_tokens() + report.computed_tokens() + report.cached_tokens(), 300u);
   EXPECT_EQ(report.cached_tokens(), 0u);
   EXPECT_EQ(report.stored_tokens(), 64u);
+  ServingRecord cached = Record();
+  cached.transferred_tokens = 170;
+  cached.engine.num_cached = 100;
+  const v1::TransferReport second =
+      MakeReport(cached, Config(), absl::Milliseconds(2), absl::Milliseconds(100));
+  EXPECT_EQ(second.cached_tokens(), 100u);
+  EXPECT_EQ(second.transferred_tokens() + second.computed_tokens() + second.cached_tokens(), 300u);
 }
 
 TEST(ReportTest, BytesAgainstRawKv) {

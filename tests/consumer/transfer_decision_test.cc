@@ -26,6 +26,18 @@ TEST(TransferDecisionTest, RangeLeavesHeadTailAndLastToken) {
   EXPECT_EQ(RangeToTransfer(Plan(1, 16), 19), (TokenRange{1, 2}));
 }
 
+TEST(TransferDecisionTest, OnlyWhatIsMissingIsTransferred) {
+  const TokenRange range{1, 100};
+  EXPECT_EQ(MissingRange(range, 0, 128), range);
+  EXPECT_EQ(MissingRange(range, 1, 128), range);  // the native head says nothing about the rest
+  EXPECT_EQ(MissingRange(range, 32, 10), (TokenRange{32, 100}));
+  EXPECT_EQ(MissingRange(range, 64, 36), TokenRange{});
+  EXPECT_EQ(MissingRange(range, 64, 35), (TokenRange{64, 100}));
+  EXPECT_EQ(MissingRange(range, 99, 0), (TokenRange{99, 100}));
+  EXPECT_EQ(MissingRange(range, 100, 0), TokenRange{});
+  EXPECT_EQ(MissingRange({0, 40}, 32, 0), (TokenRange{32, 40}));
+}
+
 TEST(TransferDecisionTest, ShortPromptIsNativeUnderEveryPolicy) {
   for (const TransferPolicy policy : {TransferPolicy::kRequire, TransferPolicy::kPrefer}) {
     const auto decision = DecideTransfer(Plan(1, 16), policy, kTen, {});
