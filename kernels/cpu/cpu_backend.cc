@@ -14,7 +14,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/dense_product.h"
 #include "kernels/cpu/instruction_set.h"
-#include "kernels/cpu/onednn_matmul.h"
+#include "kernels/cpu/onednn_products.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensor
   if (options.format != WeightFormat::kDense) {
     QuantizedMatrix matrix;
     SCD_RETURN_IF_ERROR(QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8, &matrix));
-    return cpu::PackQuantizedWeight(matrix, bias, options.cuts);
+    return PackQuantized(matrix, bias, options.cuts);
   }
   if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias, options.cuts);
   if (products_ == Products::kOneDnnBf16) {
@@ -80,7 +80,11 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackQuantized(const Qu
                                                                         ConstTensorView bias,
                                                                         absl::Span<const std::int64_t> cuts) {
   SCD_RETURN_IF_ERROR(CheckPackQuantized(weight, bias, cuts));
-  return cpu::PackQuantizedWeight(weight, bias, cuts);
+  if (products_ == Products::kOneDnnBf16) {
+    auto packed = cpu::PackQuantizedWeight(weight, bias, cuts, DType::kBF16);
+    if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
+  }
+  return cpu::PackQuantizedWeight(weight, bias, cuts, DType::kF32);
 }
 
 absl::Status CpuBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const PackedWeight& weight,

@@ -82,10 +82,12 @@ absl::StatusOr<std::unique_ptr<CpuWeight>> PackOneDnnWeight(const ConstTensorVie
                                                             absl::Span<const std::int64_t> cuts, DType dtype,
                                                             int num_slices);
 
-// `weight` and the rest were checked.
+// `weight` and the rest were checked. dtype: what products of many rows are in, as of PackOneDnnWeight, with
+// UNIMPLEMENTED where this CPU has none in bf16.
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackQuantizedWeight(const QuantizedMatrix& weight,
                                                                const ConstTensorView& bias,
-                                                               absl::Span<const std::int64_t> cuts);
+                                                               absl::Span<const std::int64_t> cuts,
+                                                               DType dtype);
 
 }  // namespace scd::cpu
 

@@ -16,23 +16,8 @@ namespace {
 
 // Slices are multiples of the library's widest block of columns.
 constexpr std::int64_t kSliceGranule = 64;
-// Rows are cut into blocks of this size, the rest into a multiple of kRowGranule and what remains, so that a
-// few dozen shapes cover every number of rows and each is compiled once.
-constexpr std::int64_t kRowBlock = 256;
-constexpr std::int64_t kRowGranule = 16;
-
-std::vector<Range> RowBlocks(std::int64_t rows) {
-  std::vector<Range> blocks;
-  std::int64_t begin = 0;
-  while (begin < rows) {
-    const std::int64_t left = rows - begin;
-    const std::int64_t size =
-        left < kRowGranule ? left : std::min(kRowBlock, left / kRowGranule * kRowGranule);
-    blocks.push_back({begin, begin + size});
-    begin += size;
-  }
-  return blocks;
-}
+// Fewer rows are not worth another thread for their conversion.
+constexpr std::int64_t kConvertedRows = 256;
 
 // Columns between two cuts, or a part of them, with their product.
 struct Slice {
@@ -64,15 +49,15 @@ class OneDnnWeight final : public CpuWeight {
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const std::int64_t rows = x.dim(0);
-    const auto elements = AllocateElements(rows * in_features());
+    const auto elements = AllocateElements(dtype_, rows * in_features());
     if (elements == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
     const TensorView converted_x(elements.get(), dtype_, x.shape());
-    const Partition row_parts(rows, pool.num_threads(), kRowBlock);
+    const Partition row_parts(rows, pool.num_threads(), kConvertedRows);
     pool.ParallelFor(row_parts.num_pieces(), [&](std::int64_t i) {
       ConvertRows(x, converted_x, row_parts[i].begin, row_parts[i].end);
     });
 
-    const std::vector<Range> blocks = RowBlocks(rows);
+    const std::vector<Range> blocks = OneDnnRowBlocks(rows);
     const auto num_blocks = static_cast<std::int64_t>(blocks.size());
     const auto wanted = SlicesOf(columns);
     FirstError error;
@@ -100,7 +85,7 @@ class OneDnnWeight final : public CpuWeight {
     for (std::int64_t i = 0; i < parts.num_pieces(); ++i) {
       const Range range = {columns.begin + parts[i].begin, columns.begin + parts[i].end};
       const Shape shape = {range.end - range.begin, weight.dim(1)};
-      auto values = AllocateElements(shape.num_elements());
+      auto values = AllocateElements(dtype_, shape.num_elements());
       if (values == nullptr) return absl::ResourceExhaustedError("no memory for a packed weight");
       ConvertRows(weight.rows(range.begin, shape[0]), TensorView(values.get(), dtype_, shape), 0, shape[0]);
       SCD_ASSIGN_OR_RETURN(auto product, OneDnnMatMul::Create(values.get(), dtype_, shape[0], shape[1]));
@@ -117,11 +102,6 @@ class OneDnnWeight final : public CpuWeight {
                                    [&](const Slice& slice) { return slice.columns.begin >= columns.end; });
     return absl::MakeConstSpan(slices_).subspan(static_cast<std::size_t>(first - slices_.begin()),
                                                 static_cast<std::size_t>(last - first));
-  }
-
-  // Memory for `count` elements of dtype_; nullptr where there is none.
-  hwy::AlignedFreeUniquePtr<std::byte[]> AllocateElements(std::int64_t count) const {
-    return hwy::AllocateAligned<std::byte>(static_cast<std::size_t>(count) * DTypeBytes(dtype_));
   }
 
   const DType dtype_;

@@ -9,8 +9,9 @@
 namespace scd::cpu {
 
 // panel[in_features, kBlockColumns * number of blocks] = the columns of `blocks`, transposed; 0 where a block
-// has fewer columns.
+// has fewer columns. As f32, or rounded to bf16.
 void DequantizeBlocks(const QuantizedBlocks& weights, Range blocks, float* panel);
+void DequantizeBlocks(const QuantizedBlocks& weights, Range blocks, std::uint16_t* panel);
 
 }  // namespace scd::cpu
 

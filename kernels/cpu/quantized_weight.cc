@@ -1,32 +1,37 @@
 // Weights in 4 or 8 bits: few rows are multiplied in integers, for many the weights are widened, some columns
-// at a time, for a product of floats.
+// at a time, for a product of floats by oneDNN.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/first_error.h"
+#include "kernels/cpu/onednn_products.h"
 #include "kernels/cpu/quantized_panel.h"
 #include "kernels/cpu/quantized_product.h"
-#include "kernels/cpu/sgemm.h"
 #include "kernels/status_macros.h"
 
 namespace scd::cpu {
 namespace {
 
-// Above this many rows activations are not rounded.
+// Above this many rows activations are not rounded to 8 bits.
 constexpr std::int64_t kFewQuantizedRows = 64;
-// Blocks whose widened columns stay in the second-level cache while they are multiplied.
+// Widened columns stay in the second-level cache while they are multiplied.
 constexpr std::int64_t kPanelBytes = 256 << 10;
+// Fewer rows are not worth another thread for their conversion.
+constexpr std::int64_t kConvertedRows = 256;
 
 class QuantizedWeight final : public CpuWeight {
  public:
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const QuantizedMatrix& weight,
                                                            const ConstTensorView& bias,
-                                                           absl::Span<const std::int64_t> cuts) {
+                                                           absl::Span<const std::int64_t> cuts, DType dtype) {
     SCD_ASSIGN_OR_RETURN(QuantizedBlocks blocks, QuantizedBlocks::Create(weight, cuts));
-    auto packed = std::unique_ptr<QuantizedWeight>(new QuantizedWeight(weight, cuts, std::move(blocks)));
+    auto packed =
+        std::unique_ptr<QuantizedWeight>(new QuantizedWeight(weight, cuts, std::move(blocks), dtype));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
+    SCD_RETURN_IF_ERROR(packed->products_.CheckPlain());
     return packed;
   }
 
@@ -48,8 +53,12 @@ class QuantizedWeight final : public CpuWeight {
   }
 
  private:
-  QuantizedWeight(const QuantizedMatrix& weight, absl::Span<const std::int64_t> cuts, QuantizedBlocks blocks)
-      : CpuWeight(weight.out_features, weight.in_features, cuts), blocks_(std::move(blocks)) {}
+  QuantizedWeight(const QuantizedMatrix& weight, absl::Span<const std::int64_t> cuts, QuantizedBlocks blocks,
+                  DType dtype)
+      : CpuWeight(weight.out_features, weight.in_features, cuts),
+        dtype_(dtype),
+        blocks_(std::move(blocks)),
+        products_(dtype, weight.in_features) {}
 
   // As FewRowsPieces, in blocks.
   Partition PiecesOf(Range blocks, int num_threads) const {
@@ -62,9 +71,14 @@ class QuantizedWeight final : public CpuWeight {
     return Partition(count, std::min(wanted, worthwhile), 1);
   }
 
+  std::int64_t NumColumns(Range blocks) const {
+    return blocks_.ColumnsOf(blocks.end - 1).end - blocks_.ColumnsOf(blocks.begin).begin;
+  }
+
   // Blocks that are widened together; only the last of them may have fewer columns than fit.
   std::vector<Range> PanelsOf(Range blocks) const {
-    const std::int64_t block_bytes = in_features() * kBlockColumns * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t block_bytes =
+        in_features() * kBlockColumns * static_cast<std::int64_t>(DTypeBytes(dtype_));
     const std::int64_t most = std::max<std::int64_t>(1, kPanelBytes / block_bytes);
     std::vector<Range> panels;
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
@@ -79,43 +93,70 @@ class QuantizedWeight final : public CpuWeight {
     return panels;
   }
 
-  std::int64_t NumColumns(Range blocks) const {
-    return blocks_.ColumnsOf(blocks.end - 1).end - blocks_.ColumnsOf(blocks.begin).begin;
-  }
-
   absl::Status MultiplyPanels(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                               Range columns, bool accumulate) const {
+    if (dtype_ == DType::kF32 && x.contiguous()) return MultiplyConverted(pool, x, out, columns, accumulate);
+    const std::int64_t rows = x.dim(0);
+    const auto elements = AllocateElements(dtype_, rows * in_features());
+    if (elements == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
+    const TensorView converted_x(elements.get(), dtype_, x.shape());
+    const Partition row_parts(rows, pool.num_threads(), kConvertedRows);
+    pool.ParallelFor(row_parts.num_pieces(), [&](std::int64_t i) {
+      ConvertRows(x, converted_x, row_parts[i].begin, row_parts[i].end);
+    });
+    return MultiplyConverted(pool, converted_x, out, columns, accumulate);
+  }
+
+  // x in dtype_, contiguous.
+  absl::Status MultiplyConverted(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
+                                 Range columns, bool accumulate) const {
     const std::vector<Range> panels = PanelsOf(blocks_.BlocksOf(columns));
     FirstError error;
     pool.ParallelFor(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i) {
       const Range blocks = panels[static_cast<std::size_t>(i)];
-      const std::int64_t width = (blocks.end - blocks.begin) * kBlockColumns;
-      auto panel = hwy::AllocateAligned<float>(static_cast<std::size_t>(width * in_features()));
-      if (panel == nullptr) {
-        error.Update(absl::ResourceExhaustedError("no memory for the operands of a product"));
-        return;
-      }
-      DequantizeBlocks(blocks_, blocks, panel.get());
-      const std::int64_t begin = blocks_.ColumnsOf(blocks.begin).begin;
-      const std::int64_t count = NumColumns(blocks);
-      const TensorView panel_out = out.columns(begin - columns.begin, count);
-      ApplyBias(panel_out, {begin, begin + count}, accumulate);
-      error.Update(Sgemm(out.dim(0), count, in_features(), 1.0f, {x.as<float>(), x.stride(0)},
-                         {panel.get(), width}, accumulate || bias() != nullptr ? 1.0f : 0.0f,
-                         panel_out.as<float>(), out.stride(0)));
+      const std::int64_t first = blocks_.ColumnsOf(blocks.begin).begin - columns.begin;
+      error.Update(MultiplyPanel(blocks, x, out.columns(first, NumColumns(blocks)), accumulate));
     });
     return error.status();
   }
 
+  // out has the columns of `blocks`.
+  absl::Status MultiplyPanel(Range blocks, const ConstTensorView& x, const TensorView& out,
+                             bool accumulate) const {
+    const std::int64_t width = (blocks.end - blocks.begin) * kBlockColumns;
+    const auto panel = AllocateElements(dtype_, width * in_features());
+    if (panel == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
+    if (dtype_ == DType::kBF16) {
+      DequantizeBlocks(blocks_, blocks, reinterpret_cast<std::uint16_t*>(panel.get()));
+    } else {
+      DequantizeBlocks(blocks_, blocks, reinterpret_cast<float*>(panel.get()));
+    }
+    const std::int64_t columns = out.dim(1);
+    const std::int64_t first = blocks_.ColumnsOf(blocks.begin).begin;
+    SCD_ASSIGN_OR_RETURN(const dnnl::memory weights, products_.View(panel.get(), columns, width));
+    for (const Range& rows : OneDnnRowBlocks(x.dim(0))) {
+      const std::int64_t count = rows.end - rows.begin;
+      const TensorView out_rows = out.rows(rows.begin, count);
+      ApplyBias(out_rows, {first, first + columns}, accumulate);
+      SCD_RETURN_IF_ERROR(products_.Multiply(x.rows(rows.begin, count).data(), count, weights, columns,
+                                             out_rows.as<float>(), out.stride(0),
+                                             accumulate || bias() != nullptr));
+    }
+    return absl::OkStatus();
+  }
+
+  const DType dtype_;  // of widened weights
   const QuantizedBlocks blocks_;
+  const OneDnnProducts products_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuWeight>> PackQuantizedWeight(const QuantizedMatrix& weight,
                                                                const ConstTensorView& bias,
-                                                               absl::Span<const std::int64_t> cuts) {
-  return QuantizedWeight::Create(weight, bias, cuts);
+                                                               absl::Span<const std::int64_t> cuts,
+                                                               DType dtype) {
+  return QuantizedWeight::Create(weight, bias, cuts, dtype);
 }
 
 }  // namespace scd::cpu

@@ -5,6 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "hwy/targets.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/onednn_products.h"
+#include "kernels/cpu/quantized_panel.h"
 #include "tests/kernels/backend_rig.h"
 
 namespace scd::testing {
@@ -146,6 +149,53 @@ TEST_P(QuantizedProductTest, NumbersThatAreNotFiniteShow) {
 TEST_P(QuantizedProductTest, NumbersNearZeroVanish) {
   const QuantizedMatrix matrix = ExtremeMatrix(8, true, false);
   for (const float value : Multiply(matrix, std::vector<float>(kIn, 1e-42f))) EXPECT_EQ(value, 0.0f);
+}
+
+TEST_P(QuantizedProductTest, WidensToTheNumbersOfTheMatrix) {
+  for (const int bits : {4, 8}) {
+    const QuantizedMatrix matrix = ExtremeMatrix(bits, bits == 4, bits == 8);
+    // Blocks of 5, of 16 and of 16 columns.
+    const auto blocks = *cpu::QuantizedBlocks::Create(matrix, {5});
+    const cpu::Range range = blocks.BlocksOf({5, kOut});
+    ASSERT_EQ(range.begin, 1);
+    ASSERT_EQ(range.end, 3);
+    std::vector<float> panel(kIn * 32);
+    std::vector<std::uint16_t> half_panel(kIn * 32);
+    cpu::DequantizeBlocks(blocks, range, panel.data());
+    cpu::DequantizeBlocks(blocks, range, half_panel.data());
+    std::vector<float> row(kIn);
+    for (std::int64_t column = 0; column < 32; ++column) {
+      DequantizeRow(matrix, 5 + column, row.data());
+      for (std::int64_t i = 0; i < kIn; ++i) {
+        const auto index = static_cast<std::size_t>(i * 32 + column);
+        // Instruction sets differ in whether the product is rounded before the minimum is added.
+        EXPECT_NEAR(panel[index], row[static_cast<std::size_t>(i)], 1e-5);
+        EXPECT_EQ(half_panel[index], FloatToBf16(panel[index]));
+      }
+    }
+  }
+}
+
+TEST(QuantizedWeightTest, ProductsOfManyRowsInBf16NeedItInTheCpu) {
+  const QuantizedMatrix matrix = ExtremeMatrix(4, true, false);
+  const auto packed = cpu::PackQuantizedWeight(matrix, {}, {}, DType::kBF16);
+  if (!cpu::OneDnnHasBf16()) {
+    EXPECT_EQ(packed.status().code(), absl::StatusCode::kUnimplemented);
+    return;
+  }
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  BackendRig reference({.device = "reference", .math = MathMode::kBF16});
+  const auto expected_weight = *reference.backend().PackQuantized(matrix, {});
+  const auto pool = *cpu::ThreadPool::Create(2);
+  const std::vector<float> x = ExtremeRows(300);
+  const ConstTensorView x_view(x.data(), DType::kF32, {300, kIn});
+  std::vector<float> actual(300 * kOut);
+  std::vector<float> expected(300 * kOut);
+  ExpectOk((*packed)->Multiply(*pool, x_view, TensorView(actual.data(), DType::kF32, {300, kOut}), {0, kOut},
+                               false));
+  ExpectOk(reference.backend().MatMul(reference.stream(), x_view, *expected_weight,
+                                      TensorView(expected.data(), DType::kF32, {300, kOut}), {}));
+  ExpectClose(actual, expected, 1e-5, "300 rows");
 }
 
 INSTANTIATE_TEST_SUITE_P(OfThisCpu, QuantizedProductTest,
