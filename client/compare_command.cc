@@ -47,6 +47,7 @@ absl::StatusOr<Comparison> Compare(Connection& connection, v1::GenerateRequest r
                                    absl::Duration deadline) {
   Comparison out;
   v1::Transfer& transfer = *request.mutable_transfer();
+  transfer.set_no_prefix_cache(true);  // each way from its beginning
   transfer.set_mode("local");
   transfer.set_policy(v1::POLICY_OFF);
   SCD_ASSIGN_OR_RETURN(out.native, Ask(connection, request, deadline));

@@ -49,6 +49,7 @@ void SetPlan(const ResolvedRow& row, v1::PlanOverride* out) {
 
 void SetTransfer(const ResolvedRow& row, CodeUse use, absl::Duration timeout, v1::Transfer* out) {
   out->set_mode(row.row.spec.mode);
+  out->set_no_prefix_cache(true);  // nothing may be left over from the row or the repetition before
   if (row.row.spec.is_local()) {
     out->set_policy(v1::POLICY_OFF);
     return;
