@@ -8,11 +8,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,12 @@ class Numbers {
   std::vector<float> values_;
 };
 
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 // One plan's translators of both sides.
 struct Translators {
   std::unique_ptr<LayerEncoder> encoder;
@@ -109,22 +116,26 @@ class Bench {
         {"encode", [&] { return Encode(patch_, tokens, patch_codes); }},
         {"frame", [&] { return Frame(patch_, tokens, patch_codes); }},
     };
-    std::map<std::string, std::vector<double>> seconds;
+    std::map<std::string, std::vector<double>> seconds, cpu_seconds;
     double peak = 0.0;
     SCD_RETURN_IF_ERROR(Encode(patch_, tokens, patch_codes));
     for (int i = -1; i < options_.repeats; ++i) {  // the first turn warms up
       for (const auto& [name, work] : works) {
         const auto begin = std::chrono::steady_clock::now();
+        const std::clock_t cpu_begin = std::clock();
         SCD_RETURN_IF_ERROR(work());
         const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-        if (i >= 0) seconds[name].push_back(taken.count());
+        if (i < 0) continue;
+        seconds[name].push_back(taken.count());
+        cpu_seconds[name].push_back(static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
       }
       peak = std::max(peak, MeasurePeak(threads()).product_flop_per_s);
     }
     nlohmann::json result = {{"tokens", tokens}, {"peak_gflops", 1e-9 * peak}};
-    for (auto& [name, values] : seconds) {
-      std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-      result[name + "_ms"] = 1e3 * values[values.size() / 2];
+    for (const auto& [name, work] : works) {
+      result[name + "_ms"] = 1e3 * Median(seconds[name]);
+      result[name + "_cpu_ms"] =
+          1e3 * Median(cpu_seconds[name]);  // of all threads: a busy machine spoils the other
     }
     for (const auto& [name, translators] :
          {std::pair<std::string, Translators*>{"reuse", &reuse_}, {"patch", &patch_}}) {

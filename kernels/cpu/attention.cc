@@ -25,7 +25,7 @@ constexpr std::int64_t kPrefillStretch = 512;
 // With fewer blocks than this for each thread, those of a prefill are cut as well.
 constexpr std::int64_t kBlocksPerThread = 4;
 // Below this many multiplications waking another thread costs more than it saves.
-constexpr std::int64_t kMinSharedProducts = 1 << 17;
+constexpr std::int64_t kMinSharedProducts = 1 << 18;
 
 // Part of a block's positions, and where what it adds up to lies in the memory of such states.
 struct Stretch {

@@ -150,7 +150,7 @@ class DotAttention {
     const auto shift = hn::Set(d, new_largest);
     auto total = hn::Zero(d);
     for (std::int64_t p = 0; p < padded_size; p += lanes) {
-      const auto weight = Exp2(d, hn::Sub(hn::LoadU(d, scores + p), shift));
+      const auto weight = Exp2UpTo126(d, hn::Sub(hn::LoadU(d, scores + p), shift));
       total = hn::Add(total, weight);
       hn::StoreU(weight, d, scores + p);
     }

@@ -124,8 +124,12 @@ class PanelAttention {
     const std::int64_t count = end - begin;
     TileProduct(count, shape_.head_dim, keys_ + begin * shape_.head_dim, shape_.head_dim,
                 queries_ + panel * shape_.head_dim, kPanel, scores, kPanel, false);
-    if (!all_seen) Mask(begin - ahead, count, window, panel, scores);
-    Softmax(count, panel, num_vectors, scores);
+    if (all_seen) {
+      Softmax</*kAllSeen=*/true>(count, panel, num_vectors, scores);
+    } else {
+      Mask(begin - ahead, count, window, panel, scores);
+      Softmax</*kAllSeen=*/false>(count, panel, num_vectors, scores);
+    }
     for (std::int64_t j = 0; j < shape_.padded_dim; j += kPanel) {
       TileProduct<TileLeft::kColumns>(num_vectors, count, scores, kPanel,
                                       values_ + j * kTile + begin * kPanel, kPanel,
@@ -152,10 +156,10 @@ class PanelAttention {
   }
 
   // Turns scores [count, kPanel] into weights against the largest score of each vector so far.
+  template <bool kAllSeen>
   void Softmax(std::int64_t count, std::int64_t panel, std::int64_t num_vectors, float* HWY_RESTRICT scores) {
     namespace hn = hwy::HWY_NAMESPACE;
     const WideFloats d;
-    const auto unseen = hn::Set(d, 0.5f * kNothingYet);
     float factors[kPanel];
     bool any_larger = false;
     for (int v = 0; v < kTileVectors; ++v) {
@@ -167,12 +171,14 @@ class PanelAttention {
       for (std::int64_t p = 0; p < count; ++p) {
         largest = hn::Max(largest, hn::LoadU(d, column + p * kPanel));
       }
-      const auto factor = Exp2(d, hn::Sub(old_largest, largest));
+      const auto factor = Exp2UpTo126(d, hn::Sub(old_largest, largest));
       any_larger = any_larger || !hn::AllFalse(d, hn::Gt(largest, old_largest));
       auto total = hn::Mul(hn::LoadU(d, total_at), factor);
       for (std::int64_t p = 0; p < count; ++p) {
         const auto score = hn::LoadU(d, column + p * kPanel);
-        const auto weight = hn::IfThenElseZero(hn::Gt(score, unseen), Exp2(d, hn::Sub(score, largest)));
+        auto weight = Exp2UpTo126(d, hn::Sub(score, largest));
+        if constexpr (!kAllSeen)
+          weight = hn::IfThenElseZero(hn::Gt(score, hn::Set(d, 0.5f * kNothingYet)), weight);
         total = hn::Add(total, weight);
         hn::StoreU(weight, d, column + p * kPanel);
       }

@@ -75,7 +75,9 @@ HWY_INLINE void DotTile(const float* HWY_RESTRICT x, std::int64_t x_stride, cons
   const DotFloats d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   DotVec sums[kRows][4];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int c = 0; c < 4; ++c) sums[r][c] = hn::Zero(d);
   }
   std::int64_t i = 0;
@@ -83,16 +85,22 @@ HWY_INLINE void DotTile(const float* HWY_RESTRICT x, std::int64_t x_stride, cons
     DotVec x_part[kRows];
     for (int line = 0; line < kLinesAhead; ++line) hwy::Prefetch(ahead.address + line * kCacheLineBytes);
     ahead.address += ahead.step;
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) x_part[r] = hn::LoadU(d, x + r * x_stride + i);
+#pragma GCC unroll 8
     for (int c = 0; c < 4; ++c) {
       const DotVec w_part = LoadWide(w + c * w_stride + i);
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sums[r][c] = hn::MulAdd(x_part[r], w_part, sums[r][c]);
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    SumsOfLanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3], dots[r]);
-    for (std::int64_t j = i; j < depth; ++j) {
-      for (int c = 0; c < 4; ++c) dots[r][c] += x[r * x_stride + j] * Widen(w[c * w_stride + j]);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) SumsOfLanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3], dots[r]);
+  for (; i < depth; ++i) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < 4; ++c) dots[r][c] += x[r * x_stride + i] * Widen(w[c * w_stride + i]);
     }
   }
 }
