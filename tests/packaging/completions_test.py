@@ -35,7 +35,7 @@ def bash(program, *words, folder="."):
 class BashTest(unittest.TestCase):
     def test_subcommands_and_options(self):
         self.assertEqual(bash("scd-client", "gen"), ["generate"])
-        self.assertEqual(sorted(bash("scd-client", ""))[-5:], ["compare", "generate", "health", "info", "score"])
+        self.assertEqual(sorted(bash("scd-client", ""))[-6:], ["bench", "compare", "generate", "health", "info", "score"])
         self.assertEqual(bash("scd-client", "generate", "--prom"), ["--prompt", "--prompt-file"])
         self.assertEqual(bash("scd-client", "compare", "--prom"), ["--prompt", "--prompts-file"])
         self.assertEqual(bash("scd-client", "info", "--prom"), [])
