@@ -35,6 +35,8 @@ class Sides:
 
     def __init__(self, options):
         self.options = options
+        # How much of the read bandwidth, measured in the same process, our decoding takes for its weights.
+        self.read_shares = {}
 
     def ours(self, model, prefill, batches):
         command = [f"{self.options.build}/bin/transformer_benchmark", "--model", model, "--threads", self.options.threads,
@@ -42,6 +44,9 @@ class Sides:
                    "--repeats", self.options.repeats, "--json", "-"]
         command += ["--prefill", *prefill] if prefill else ["--prefill", 1]
         document = run(command + ["--decode", *batches])
+        for entry in document["decode"]:
+            name = f"{os.path.basename(model)}, batch {entry['batch']}"
+            self.read_shares.setdefault(name, []).append(entry["share_of_read_bandwidth"])
         return {
             "version": document["backend"],
             "prefill": {str(entry["tokens"]): entry["tokens_per_s"] for entry in document["prefill"]},
@@ -140,6 +145,7 @@ def main():
         "model": os.path.basename(options.model),
         "versions": versions,
         "machine": about,
+        "read_bandwidth_shares": {name: statistics.median(shares) for name, shares in sides.read_shares.items()},
         "tokens_per_s": rates.document(),
     }, indent=1))
 

@@ -74,7 +74,7 @@ def bare(options, tokens):
                "--math", options.math, "--prefill", tokens, "--decode", 1, "--context", tokens, "--steps", 8, "--repeats",
                options.repeats, "--json", "-"]
     document = json.loads(subprocess.run(on_cores([options.cores[0]], command), stdout=subprocess.PIPE, check=True).stdout)
-    return 1e3 * tokens / document["prefill"][0]["median"], 1e3 / document["decode"][0]["median"]
+    return document["prefill"][0]["median_ms"], document["decode"][0]["median_ms"]
 
 
 def measure_cold(options, prompts):

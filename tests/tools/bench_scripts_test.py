@@ -23,8 +23,8 @@ def until_option(name):
         out.append(int(value))
     return out
 print(json.dumps({"backend": "fake",
-    "prefill": [{"tokens": n, "tokens_per_s": [rate], "median": rate} for n in until_option("--prefill")],
-    "decode": [{"batch": n, "tokens_per_s": [rate], "median": rate} for n in until_option("--decode")]}))
+    "prefill": [{"tokens": n, "tokens_per_s": [rate]} for n in until_option("--prefill")],
+    "decode": [{"batch": n, "tokens_per_s": [rate], "share_of_read_bandwidth": 0.5} for n in until_option("--decode")]}))
 '''
 # Stands for a Python with every package: answers "-c import ...", and runs the peers' scripts without them.
 PEER = r'''#!/usr/bin/env python3
@@ -81,6 +81,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual({key: document[key] for key in expected}, expected)
         self.assertEqual(document["tokens_per_s"]["ours_4bit"]["prefill"]["512"], {"median": 200.0,
                                                                                   "runs": [200.0, 9000.0, 200.0]})
+        self.assertEqual(sorted(document["read_bandwidth_shares"]),
+                         [f"model.gguf{kind}, batch {n}" for kind in ("", ".Q8_0.gguf") for n in (1, 16)])
         self.assertEqual(document["threads"], 2)
         self.assertGreater(document["machine"]["cores"], 0)
         with open(self.calls, encoding="utf-8") as file:
