@@ -18,6 +18,11 @@ namespace {
 // Below this many multiplications waking another thread costs more than it saves.
 constexpr std::int64_t kMinSharedProducts = 1 << 17;
 
+// Tokens of a tile, and of which it holds a multiple, where another kernel makes the product: large enough
+// that handing it over does not count.
+constexpr std::int64_t kForeignTileTokens = 128;
+constexpr std::int64_t kForeignTileGranule = 16;
+
 // Tiles of a weight that multiplies in a layout of its own: the same steps around its product.
 class ForeignTiles {
  public:
@@ -77,12 +82,14 @@ absl::Status CpuBackend::DecodeIntoKv(Stream& /*stream*/, ConstTensorView codes,
   const std::int64_t runners =
       products < kMinSharedProducts ? 1 : std::min<std::int64_t>(pool_->num_threads(), tokens);
   // Tiles of one size, as many as there are runners or a multiple of that.
-  const std::int64_t rounds = cpu::Partition::CeilDiv(tokens, runners * cpu::kDecodeTileTokens);
-  const cpu::Partition tiles(tokens, runners * rounds, 1);
+  const std::int64_t most = panels == nullptr ? kForeignTileTokens : cpu::kDecodeTileTokens;
+  const std::int64_t granule = panels == nullptr ? kForeignTileGranule : cpu::kDecodeTileGranule;
+  const std::int64_t rounds = cpu::Partition::CeilDiv(tokens, runners * most);
+  const cpu::Partition tiles(tokens, runners * rounds, granule);
   std::atomic<std::int64_t> next{0};
   cpu::FirstError error;
   pool_->ParallelFor(runners, [&](std::int64_t) {
-    auto scratch = hwy::AllocateAligned<float>(cpu::DecodeScratchFloats(task));
+    auto scratch = hwy::AllocateAligned<float>(cpu::DecodeScratchFloats(task, most));
     if (scratch == nullptr)
       return error.Update(absl::ResourceExhaustedError("no memory for a tile of codes"));
     for (std::int64_t i = next.fetch_add(1); i < tiles.num_pieces(); i = next.fetch_add(1)) {

@@ -90,9 +90,9 @@ namespace scd::cpu {
 HWY_EXPORT(DecodeTileRows);
 HWY_EXPORT(FinishTileRows);
 
-std::size_t DecodeScratchFloats(const DecodeTask& task) {
+std::size_t DecodeScratchFloats(const DecodeTask& task, std::int64_t tokens) {
   const std::int64_t columns = Partition::RoundUp(task.d_kv(), CpuWeight::kPanelColumns);
-  return static_cast<std::size_t>(kDecodeTileTokens * (columns + task.codes.dim(1)));
+  return static_cast<std::size_t>(tokens * (columns + task.codes.dim(1)));
 }
 
 void DecodeTile(const DecodeTask& task, Range tokens, float* scratch) {

@@ -12,8 +12,9 @@
 
 namespace scd::cpu {
 
-// Tokens of a tile at most.
+// Tokens of a tile at most, so that it stays in the nearest cache, and of which a tile holds a multiple.
 inline constexpr std::int64_t kDecodeTileTokens = 48;
+inline constexpr std::int64_t kDecodeTileGranule = 12;
 
 struct DecodeTask {
   ConstTensorView codes;          // [tokens, rank] f32 or bf16
@@ -27,8 +28,8 @@ struct DecodeTask {
   std::int64_t d_kv() const { return slots.kv_heads() * slots.head_dim(); }
 };
 
-// Memory for the functions below, in floats.
-std::size_t DecodeScratchFloats(const DecodeTask& task);
+// Memory for a tile of so many tokens, in floats.
+std::size_t DecodeScratchFloats(const DecodeTask& task, std::int64_t tokens);
 
 // Tokens [begin, end), at most kDecodeTileTokens. scratch: aligned, without a value.
 void DecodeTile(const DecodeTask& task, Range tokens, float* scratch);

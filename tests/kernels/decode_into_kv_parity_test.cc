@@ -144,6 +144,28 @@ TEST_P(DecodeIntoKvParityTest, OddHeadsWithoutRope) {
   }
 }
 
+// Weights that another kernel multiplies with: their products of few rows round the codes.
+TEST_P(DecodeIntoKvParityTest, QuantisedDecoders) {
+  for (const std::int64_t tokens : {1, 30, 300}) {
+    for (const bool rope : {false, true}) {
+      const Case c{.tokens = tokens, .rank = 96, .rope = rope};
+      Compare(Describe(c) + " int8", 3e-2, [&c](BackendRig& rig) {
+        Operands o(rig, c);
+        const std::vector<float> weight = Random(o.width * c.rank, 2);
+        const std::vector<float> bias = Random(o.width, 3);
+        auto packed = rig.backend().PackWeight(ConstTensorView(weight.data(), DType::kF32, {o.width, c.rank}),
+                                               ConstTensorView(bias.data(), DType::kF32, {o.width}),
+                                               {.format = WeightFormat::kInt8});
+        ExpectOk(packed.status());
+        const RopeTable table = o.rope();
+        ExpectOk(rig.backend().DecodeIntoKv(rig.stream(), o.codes.view, **packed, c.part, o.positions.view,
+                                            c.rope ? &table : nullptr, o.pages.kv));
+        return Kept(rig, c, o);
+      });
+    }
+  }
+}
+
 TEST_P(DecodeIntoKvParityTest, NoTokens) {
   const Operands o(tested_, {});
   ExpectOk(tested_.backend().DecodeIntoKv(tested_.stream(), o.codes.view.rows(0, 0), *o.decoder, KvPart::kV,
