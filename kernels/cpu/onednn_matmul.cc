@@ -19,9 +19,9 @@ absl::StatusOr<std::unique_ptr<OneDnnMatMul>> OneDnnMatMul::Create(const void* v
     // The library's weights are [depth, columns].
     const Memory::desc plain({depth, columns}, products.dtype(), Memory::format_tag::ba);
     const Memory::desc any({depth, columns}, products.dtype(), Memory::format_tag::any);
-    const auto chosen = products.Describe(kPackingRows, columns, columns, false, any);
-    // Throws here, and not in the middle of serving, where few rows cannot be multiplied with that layout.
-    products.Describe(1, columns, columns, true, chosen.weights_desc());
+    const auto chosen = products.DescribeFast(kPackingRows, columns, any);
+    // Throws here, and not in the middle of serving, where fewer rows cannot be multiplied with that layout.
+    for (const std::int64_t rows : {1, 16, 64}) products.DescribeFast(rows, columns, chosen.weights_desc());
     Memory source(plain, products.engine(), const_cast<void*>(values));
     matmul->weights_ = Memory(chosen.weights_desc(), products.engine());
     dnnl::stream stream(products.engine());

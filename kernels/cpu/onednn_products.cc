@@ -4,6 +4,7 @@
 #include <new>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/single_openmp_thread.h"
 
@@ -55,17 +56,11 @@ OneDnnProducts::OneDnnProducts(DType dtype, std::int64_t depth)
       engine_(dnnl::engine::kind::cpu, 0) {}
 
 dnnl::matmul::primitive_desc OneDnnProducts::Describe(std::int64_t rows, std::int64_t columns,
-                                                      std::int64_t out_stride, bool accumulate,
                                                       const Memory::desc& weights) const {
   const Memory::desc src({rows, depth_}, dtype_, Memory::format_tag::ab);
-  const Memory::desc dst({rows, columns}, Memory::data_type::f32, Memory::dims{out_stride, 1});
+  const Memory::desc dst({rows, columns}, Memory::data_type::f32, Memory::format_tag::ab);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (accumulate) {
-    dnnl::post_ops add_to_out;
-    add_to_out.append_sum(1.0f);
-    attributes.set_post_ops(add_to_out);
-  }
 #if DNNL_VERSION_MAJOR >= 3
   return dnnl::matmul::primitive_desc(engine_, src, weights, dst, attributes);
 #else
@@ -73,10 +68,19 @@ dnnl::matmul::primitive_desc OneDnnProducts::Describe(std::int64_t rows, std::in
 #endif
 }
 
+dnnl::matmul::primitive_desc OneDnnProducts::DescribeFast(std::int64_t rows, std::int64_t columns,
+                                                          const Memory::desc& weights) const {
+  auto description = Describe(rows, columns, weights);
+  if (absl::StartsWith(description.impl_info_str(), "ref")) {
+    throw dnnl::error(dnnl_unimplemented, "only the reference is there for this shape");
+  }
+  return description;
+}
+
 absl::Status OneDnnProducts::CheckPlain() const {
   constexpr std::int64_t kSize = 64;
   try {
-    Describe(kSize, kSize, kSize, true, Memory::desc({depth_, kSize}, dtype_, Memory::format_tag::ab));
+    DescribeFast(kSize, kSize, Memory::desc({depth_, kSize}, dtype_, Memory::format_tag::ab));
     return absl::OkStatus();
   } catch (const dnnl::error& error) {
     return FromOneDnnError(error);
@@ -96,8 +100,8 @@ OneDnnProducts::Made OneDnnProducts::FindOrMake(const Key& key, const Memory::de
   auto found = made_.find(key);
   if (found == made_.end()) {
     if (made_.size() >= kMaxPrimitives) made_.clear();
-    const auto& [rows, columns, out_stride, accumulate] = key;
-    const auto description = Describe(rows, columns, out_stride, accumulate, weights);
+    const auto& [rows, columns] = key;
+    const auto description = Describe(rows, columns, weights);
     found = made_.emplace(key, Made{dnnl::matmul(description), description.scratchpad_desc()}).first;
   }
   return found->second;
@@ -106,11 +110,33 @@ OneDnnProducts::Made OneDnnProducts::FindOrMake(const Key& key, const Memory::de
 absl::Status OneDnnProducts::Multiply(const void* x, std::int64_t rows, const Memory& weights,
                                       std::int64_t columns, float* out, std::int64_t out_stride,
                                       bool accumulate) const {
+  if (!accumulate && (out_stride == columns || rows == 1)) {
+    return MultiplyContiguous(x, rows, weights, columns, out);
+  }
+  // The library's fast products for blocked weights write contiguous results only.
+  const auto result = hwy::AllocateAligned<float>(static_cast<std::size_t>(rows * columns));
+  if (result == nullptr) return absl::ResourceExhaustedError("no memory for a product");
+  absl::Status status = MultiplyContiguous(x, rows, weights, columns, result.get());
+  if (!status.ok()) return status;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* from = result.get() + r * columns;
+    float* to = out + r * out_stride;
+    if (accumulate) {
+      for (std::int64_t c = 0; c < columns; ++c) to[c] += from[c];
+    } else {
+      std::copy_n(from, columns, to);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OneDnnProducts::MultiplyContiguous(const void* x, std::int64_t rows, const Memory& weights,
+                                                std::int64_t columns, float* out) const {
   const SingleOpenMpThread single_thread;
   try {
-    const Made product = FindOrMake({rows, columns, out_stride, accumulate}, weights.get_desc());
+    const Made product = FindOrMake({rows, columns}, weights.get_desc());
     const Memory::desc src({rows, depth_}, dtype_, Memory::format_tag::ab);
-    const Memory::desc dst({rows, columns}, Memory::data_type::f32, Memory::dims{out_stride, 1});
+    const Memory::desc dst({rows, columns}, Memory::data_type::f32, Memory::format_tag::ab);
     dnnl::stream stream(engine_);
     product.primitive.execute(stream, {{DNNL_ARG_SRC, Memory(src, engine_, const_cast<void*>(x))},
                                        {DNNL_ARG_WEIGHTS, weights},

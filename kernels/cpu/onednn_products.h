@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -43,9 +43,12 @@ class OneDnnProducts {
   // UNIMPLEMENTED where the library has no product with weights in plain order on this CPU.
   absl::Status CheckPlain() const;
 
-  // Throws dnnl::error, as the library does.
-  dnnl::matmul::primitive_desc Describe(std::int64_t rows, std::int64_t columns, std::int64_t out_stride,
-                                        bool accumulate, const dnnl::memory::desc& weights) const;
+  // With a contiguous result. Throws dnnl::error, as the library does.
+  dnnl::matmul::primitive_desc Describe(std::int64_t rows, std::int64_t columns,
+                                        const dnnl::memory::desc& weights) const;
+  // The same, but throws also where all that the library has is its slow reference.
+  dnnl::matmul::primitive_desc DescribeFast(std::int64_t rows, std::int64_t columns,
+                                            const dnnl::memory::desc& weights) const;
 
   // values [depth, columns] with rows `stride` apart, as weights; not copied.
   absl::StatusOr<dnnl::memory> View(void* values, std::int64_t columns, std::int64_t stride) const;
@@ -56,8 +59,7 @@ class OneDnnProducts {
                         float* out, std::int64_t out_stride, bool accumulate) const;
 
  private:
-  using Key =
-      std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;  // rows, columns, out_stride, accumulate
+  using Key = std::pair<std::int64_t, std::int64_t>;  // rows, columns
 
   struct Made {
     dnnl::matmul primitive;
@@ -65,6 +67,9 @@ class OneDnnProducts {
   };
 
   Made FindOrMake(const Key& key, const dnnl::memory::desc& weights) const;
+  // Multiply with a contiguous result.
+  absl::Status MultiplyContiguous(const void* x, std::int64_t rows, const dnnl::memory& weights,
+                                  std::int64_t columns, float* out) const;
 
   const dnnl::memory::data_type dtype_;
   const std::int64_t depth_;
