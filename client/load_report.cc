@@ -50,10 +50,10 @@ std::string DescribeLevel(const LevelResult& level) {
   if (level.rate_per_s > 0) out += Row("start delay", level.start_delay_ms);
   absl::StrAppend(&out, "  prompts       ", level.prompt_tokens, " tokens: ", level.transferred_tokens,
                   " transferred (", level.stored_tokens, " of them stored), ", level.computed_tokens,
-                  " computed, ", level.cached_tokens, " cached\n  received      ",
-                  ReadableBytes(level.received_bytes), " (codes ", ReadableBytes(level.code_bytes),
-                  "); the prompts' raw bf16 KV is ", ReadableBytes(level.raw_kv_bytes), "\n  served        ",
-                  Counts(level.modes),
+                  " computed, ", level.cached_tokens, " cached; the producer prefilled ",
+                  level.producer_prefilled_tokens, "\n  received      ", ReadableBytes(level.received_bytes),
+                  " (codes ", ReadableBytes(level.code_bytes), "); the prompts' raw bf16 KV is ",
+                  ReadableBytes(level.raw_kv_bytes), "\n  served        ", Counts(level.modes),
                   level.reasons.empty() ? "" : absl::StrCat(" (", Counts(level.reasons), ")"), "\n");
   return out;
 }
@@ -109,7 +109,8 @@ json LevelJson(const LevelResult& level) {
         {"transferred", level.transferred_tokens},
         {"stored", level.stored_tokens},
         {"computed", level.computed_tokens},
-        {"cached", level.cached_tokens}}},
+        {"cached", level.cached_tokens},
+        {"producer_prefilled", level.producer_prefilled_tokens}}},
       {"bytes",
        {{"received", level.received_bytes}, {"codes", level.code_bytes}, {"raw_kv", level.raw_kv_bytes}}},
       {"modes", level.modes},

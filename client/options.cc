@@ -77,7 +77,10 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
         ->add_option("--policy", transfer.policy,
                      "Without the producer: require an error, prefer native prefill, or off (always native)")
         ->check(CLI::IsMember({"require", "prefer", "off"}));
-    group->add_flag("--fresh", transfer.fresh, "No stored codes: the producer prefills everything again");
+    group->add_flag("--fresh", transfer.fresh,
+                    "Nothing is taken from earlier prompts: the producer prefills everything again");
+    group->add_flag("--no-prefix-cache", transfer.no_prefix_cache,
+                    "Nothing is taken from the consumer's KV cache or left there; stored codes may be used");
   }
   group->add_option("--transfer-timeout-ms", transfer.timeout_ms, "Time allowed for the transfer, in ms");
   group->add_option("--rank-k", transfer.rank_k, "Numbers sent for one token's K in a Reuse layer");

@@ -51,7 +51,8 @@ struct TransferOptions {
   std::string codec;  // "bf16", "f32", "int8", "int4" or empty
   std::optional<std::pair<std::uint32_t, std::uint32_t>> recompute_layers;  // first and last
   std::uint32_t timeout_ms = 0;
-  bool fresh = false;  // no codes from the producer's store
+  bool fresh = false;            // nothing from the producer's store and KV cache
+  bool no_prefix_cache = false;  // nothing from the consumer's KV cache
 };
 
 struct Options {

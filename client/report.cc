@@ -94,10 +94,12 @@ std::string DescribeReport(const v1::TransferReport& report, const std::string& 
                     ", because ", report.reason(),
                     report.detail().empty() ? "" : absl::StrCat(" (", report.detail(), ")"));
   }
-  absl::StrAppendFormat(&out,
-                        "\nprompt    %u tokens: %u transferred (%u of them stored), %u computed, %u cached\n",
-                        report.prompt_tokens(), report.transferred_tokens(), report.stored_tokens(),
-                        report.computed_tokens(), report.cached_tokens());
+  absl::StrAppendFormat(
+      &out,
+      "\nprompt    %u tokens: %u transferred (%u of them stored), %u computed, %u cached; the producer "
+      "prefilled %u\n",
+      report.prompt_tokens(), report.transferred_tokens(), report.stored_tokens(), report.computed_tokens(),
+      report.cached_tokens(), report.producer_prefilled_tokens());
   absl::StrAppend(&out, "received  ", ReadableBytes(report.received_bytes()), " (codes ",
                   ReadableBytes(report.code_bytes()), "); the prompt's raw bf16 KV is ",
                   ReadableBytes(report.raw_kv_bytes()));
@@ -129,7 +131,8 @@ std::string DescribeConsumer(const v1::ConsumerInfo& info) {
                       info.plan(), "\n  default    mode ", info.default_mode(), ", policy ",
                       PolicyName(info.default_policy()), ", producer ", info.producer_address(),
                       "\n  now        ", info.kv_pages_used(), " of ", info.kv_pages_total(),
-                      " KV pages used, ", info.requests_in_flight(), " requests in flight\n");
+                      " KV pages used, ", info.kv_pages_cached(), " known, ", info.requests_in_flight(),
+                      " requests in flight\n");
 }
 
 std::string DescribeProducer(const v1::ProducerInfo& info) {
@@ -138,7 +141,10 @@ std::string DescribeProducer(const v1::ProducerInfo& info) {
   for (const v1::BundleInfo& bundle : info.bundles()) absl::StrAppend(&out, DescribeBundle(bundle));
   absl::StrAppend(&out, "  now        ", ReadableBytes(info.code_store_bytes()), " of ",
                   ReadableBytes(info.code_store_capacity_bytes()), " of code store used, ",
-                  info.requests_in_flight(), " requests in flight\n");
+                  info.kv_pages_used(), " of ", info.kv_pages_total(), " KV pages used, ",
+                  info.kv_pages_cached(), " kept, ", info.requests_in_flight(),
+                  " requests in flight\n  so far     ", info.prefilled_tokens(), " tokens prefilled, ",
+                  info.skipped_tokens(), " known before (", info.prefix_hits(), " requests)\n");
   return out;
 }
 
@@ -151,6 +157,7 @@ json ReportJson(const v1::TransferReport& report) {
           {"computed_tokens", report.computed_tokens()},
           {"cached_tokens", report.cached_tokens()},
           {"stored_tokens", report.stored_tokens()},
+          {"producer_prefilled_tokens", report.producer_prefilled_tokens()},
           {"received_bytes", report.received_bytes()},
           {"code_bytes", report.code_bytes()},
           {"raw_kv_bytes", report.raw_kv_bytes()},
@@ -184,6 +191,7 @@ json ConsumerJson(const v1::ConsumerInfo& info) {
           {"default_policy", PolicyName(info.default_policy())},
           {"plan", info.plan()},
           {"kv_pages_used", info.kv_pages_used()},
+          {"kv_pages_cached", info.kv_pages_cached()},
           {"kv_pages_total", info.kv_pages_total()},
           {"requests_in_flight", info.requests_in_flight()}};
 }
@@ -197,6 +205,13 @@ json ProducerJson(const v1::ProducerInfo& info) {
           {"backend", info.backend()},
           {"code_store_bytes", info.code_store_bytes()},
           {"code_store_capacity_bytes", info.code_store_capacity_bytes()},
+          {"prefilled_tokens", info.prefilled_tokens()},
+          {"skipped_tokens", info.skipped_tokens()},
+          {"prefix_hits", info.prefix_hits()},
+          {"kv_pages_used", info.kv_pages_used()},
+          {"kv_pages_cached", info.kv_pages_cached()},
+          {"kv_pages_total", info.kv_pages_total()},
+          {"kv_pages_evicted", info.kv_pages_evicted()},
           {"requests_in_flight", info.requests_in_flight()}};
 }
 

@@ -72,6 +72,7 @@ void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   transfer->set_policy(PolicyOf(options.policy));
   transfer->set_timeout_ms(options.timeout_ms);
   transfer->set_no_code_store(options.fresh);
+  transfer->set_no_prefix_cache(options.no_prefix_cache);
   v1::PlanOverride plan;
   if (options.rank_k) plan.set_rank_k(*options.rank_k);
   if (options.rank_v) plan.set_rank_v(*options.rank_v);

@@ -44,6 +44,7 @@ void LevelResult::Add(const RequestRecord& record) {
   transferred_tokens += report.transferred_tokens();
   cached_tokens += report.cached_tokens();
   stored_tokens += report.stored_tokens();
+  producer_prefilled_tokens += report.producer_prefilled_tokens();
   received_bytes += report.received_bytes();
   code_bytes += report.code_bytes();
   raw_kv_bytes += report.raw_kv_bytes();

@@ -39,7 +39,7 @@ struct LevelResult {
 
   std::uint64_t output_tokens = 0;
   std::uint64_t prompt_tokens = 0, computed_tokens = 0, transferred_tokens = 0, cached_tokens = 0,
-                stored_tokens = 0;
+                stored_tokens = 0, producer_prefilled_tokens = 0;
   std::uint64_t received_bytes = 0, code_bytes = 0, raw_kv_bytes = 0;
 
   void Add(const RequestRecord& record);

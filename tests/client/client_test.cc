@@ -110,6 +110,7 @@ class FakeProducer final : public v1::Producer::Service {
   grpc::Status Info(grpc::ServerContext*, const v1::ProducerInfoRequest*, v1::ProducerInfo* info) override {
     info->mutable_model()->set_description("the base");
     info->add_bundles()->set_path("bundles/one");
+    info->set_prefilled_tokens(1234);
     return grpc::Status::OK;
   }
 };
@@ -210,6 +211,7 @@ TEST_F(ClientTest, GenerateSendsEveryOption) {
                               "--mode",
                               "scd",
                               "--fresh",
+                              "--no-prefix-cache",
                               "--rank-k",
                               "64",
                               "--patch-layers",
@@ -243,6 +245,7 @@ TEST_F(ClientTest, GenerateSendsEveryOption) {
   EXPECT_EQ(request.transfer().policy(), v1::POLICY_REQUIRE);
   EXPECT_EQ(request.transfer().mode(), "scd");
   EXPECT_TRUE(request.transfer().no_code_store());
+  EXPECT_TRUE(request.transfer().no_prefix_cache());
   EXPECT_EQ(request.transfer().timeout_ms(), 700u);
   EXPECT_EQ(request.transfer().plan().rank_k(), 64u);
   EXPECT_FALSE(request.transfer().plan().has_rank_v());
@@ -424,6 +427,7 @@ TEST_F(ClientTest, InfoAsksBothDaemons) {
   EXPECT_THAT(Client({"info", "--role", "consumer"}).out, Not(HasSubstr("the base")));
   const json document = json::parse(Client({"info", "--producer-address", address_, "--json"}).out);
   EXPECT_EQ(document["producer"]["bundles"][0]["path"], "bundles/one");
+  EXPECT_EQ(document["producer"]["prefilled_tokens"], 1234);
 
   const Outcome half = Client({"info", "--producer-address", DeadAddress()});
   EXPECT_EQ(half.code, ExitCode::kUnreachable);

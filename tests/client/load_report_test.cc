@@ -24,6 +24,7 @@ LevelResult Level(std::uint32_t concurrency, double rate) {
     record.report.set_prompt_tokens(100);
     record.report.set_transferred_tokens(90);
     record.report.set_computed_tokens(10);
+    record.report.set_producer_prefilled_tokens(70);
     record.report.set_received_bytes(2 << 20);
     level.Add(record);
   }
@@ -38,8 +39,8 @@ TEST(DescribeLevel, NeverHidesErrors) {
   const std::string text = DescribeLevel(Level(4, 0));
   for (const char* part :
        {"concurrency 4: 3 requests in 3.0 s, 1 failed", "unavailable 1: the producer is gone",
-        "1.00 requests/s, 2.0 output tokens/s", "TTFT", "100.0", "300 tokens: 270 transferred", "30 computed",
-        "6.00 MiB", "scd 3"}) {
+        "1.00 requests/s, 2.0 output tokens/s", "TTFT", "100.0", "300 tokens: 270 transferred",
+        "the producer prefilled 210", "30 computed", "6.00 MiB", "scd 3"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("start delay")));
@@ -81,6 +82,7 @@ TEST(LevelJson, HasEveryFigure) {
   }
   EXPECT_NEAR(document["ttft_ms"]["p50"].get<double>(), 100.0, 1e-6);
   EXPECT_EQ(document["prompt_tokens"]["transferred"], 270);
+  EXPECT_EQ(document["prompt_tokens"]["producer_prefilled"], 210);
   EXPECT_EQ(document["bytes"]["received"], 6 << 20);
   EXPECT_EQ(document["modes"]["scd"], 3);
   EXPECT_EQ(LevelJson(Level(0, 2.5))["rate_per_s"], 2.5);
