@@ -11,6 +11,7 @@
 #include "common/model/rope.h"
 #include "kernels/backend_factory.h"
 #include "tests/common/translate/expected.h"
+#include "tests/support/gated_backend.h"
 
 namespace scd {
 namespace {
@@ -27,12 +28,22 @@ using testing::Values;
 
 constexpr std::int64_t kPositions = 16;
 
+// Takes codes the way to a device of its own, although its memory is the host's.
+class ElsewhereBackend final : public testing::GatedBackend {
+ public:
+  using GatedBackend::GatedBackend;
+  Device device() const override { return Device::kCuda; }
+};
+
 class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto backend = CreateBackend({.device = GetParam(), .num_threads = 2, .math = MathMode::kF32});
+    const bool elsewhere = GetParam() == "elsewhere";
+    auto backend =
+        CreateBackend({.device = elsewhere ? "cpu" : GetParam(), .num_threads = 2, .math = MathMode::kF32});
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
+    if (elsewhere) backend_ = std::make_unique<ElsewhereBackend>(std::move(backend_));
     stream_ = *backend_->CreateStream();
     bundle_ = expected_.OpenBundle();
     ASSERT_NE(bundle_, nullptr);
@@ -318,7 +329,7 @@ TEST_P(LayerRebuilderTest, ThreadsShareARebuilder) {
   EXPECT_EQ(v_of(*sequences[0]), v_of(*sequences[1]));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, LayerRebuilderTest, ::testing::Values("reference", "cpu"),
+INSTANTIATE_TEST_SUITE_P(Backends, LayerRebuilderTest, ::testing::Values("reference", "cpu", "elsewhere"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
