@@ -60,26 +60,41 @@ class QuantizedWeight final : public CpuWeight {
         blocks_(std::move(blocks)),
         products_(dtype, weight.in_features) {}
 
-  // As FewRowsPieces, in blocks.
+  // As FewRowsPieces, in blocks; of some numbers of pieces the one that divides them most evenly.
   Partition PiecesOf(Range blocks, int num_threads) const {
     constexpr std::int64_t kPiecesPerThread = 4;
     constexpr std::int64_t kMinPieceWeights = 1 << 15;
     const std::int64_t count = blocks.end - blocks.begin;
-    const std::int64_t worthwhile =
-        std::max<std::int64_t>(1, count * kBlockColumns * in_features() / kMinPieceWeights);
-    const std::int64_t wanted = num_threads == 1 ? 1 : num_threads * kPiecesPerThread;
-    return Partition(count, std::min(wanted, worthwhile), 1);
+    const std::int64_t worthwhile = count * kBlockColumns * in_features() / kMinPieceWeights;
+    Partition best(count, std::min<std::int64_t>(num_threads, worthwhile), 1);
+    if (num_threads == 1) return best;
+    std::int64_t least_work = count;
+    for (std::int64_t of_thread = kPiecesPerThread; of_thread > 0; --of_thread) {
+      if (of_thread * num_threads > worthwhile) continue;
+      const Partition pieces(count, of_thread * num_threads, 1);
+      const std::int64_t work =
+          Partition::CeilDiv(pieces.num_pieces(), num_threads) * (pieces[0].end - pieces[0].begin);
+      if (work < least_work) {
+        least_work = work;
+        best = pieces;
+      }
+    }
+    return best;
   }
 
   std::int64_t NumColumns(Range blocks) const {
     return blocks_.ColumnsOf(blocks.end - 1).end - blocks_.ColumnsOf(blocks.begin).begin;
   }
 
-  // Blocks that are widened together; only the last of them may have fewer columns than fit.
-  std::vector<Range> PanelsOf(Range blocks) const {
+  // Blocks that are widened together, about as many in each; only the last of them may have fewer columns
+  // than fit.
+  std::vector<Range> PanelsOf(Range blocks, int num_threads) const {
     const std::int64_t block_bytes =
         in_features() * kBlockColumns * static_cast<std::int64_t>(DTypeBytes(dtype_));
-    const std::int64_t most = std::max<std::int64_t>(1, kPanelBytes / block_bytes);
+    const std::int64_t that_fit = std::max<std::int64_t>(1, kPanelBytes / block_bytes);
+    const std::int64_t count = blocks.end - blocks.begin;
+    const std::int64_t most =
+        Partition::CeilDiv(count, Partition::RoundUp(Partition::CeilDiv(count, that_fit), num_threads));
     std::vector<Range> panels;
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       const bool joins = !panels.empty() && panels.back().end - panels.back().begin < most &&
@@ -110,7 +125,7 @@ class QuantizedWeight final : public CpuWeight {
   // x in dtype_, contiguous.
   absl::Status MultiplyConverted(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                                  Range columns, bool accumulate) const {
-    const std::vector<Range> panels = PanelsOf(blocks_.BlocksOf(columns));
+    const std::vector<Range> panels = PanelsOf(blocks_.BlocksOf(columns), pool.num_threads());
     FirstError error;
     pool.ParallelFor(static_cast<std::int64_t>(panels.size()), [&](std::int64_t i) {
       const Range blocks = panels[static_cast<std::size_t>(i)];
