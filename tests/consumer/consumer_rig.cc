@@ -48,7 +48,7 @@ ConsumerRig::ConsumerRig(const RigOptions& options)
   consumer_ = OrDie(InProcessDaemon::Start(
       std::make_unique<ConsumerDaemon>(),
       absl::StrCat("model: {path: ", model_, "}\nthreads: 1\nmath: f32\n", transfer,
-                   "kv_cache: {pages: 64, page_tokens: 16}\n", options.consumer_yaml)));
+                   "kv_cache: {", options.kv_cache, "}\n", options.consumer_yaml)));
   client_ = std::make_unique<ConsumerClient>(consumer_->port());
 }
 

@@ -17,6 +17,8 @@ namespace scd::testing {
 
 struct RigOptions {
   std::string consumer_yaml = {};  // further lines
+  // Of the consumer; without sharing each request goes its whole way, whatever came before it.
+  std::string kv_cache = "pages: 64, page_tokens: 16, prefix_sharing: false";
   std::string plan = "native_tail: 2";
   std::vector<std::int32_t> untranslatable_ids = {};
   std::vector<std::int64_t> patch_layers = {1};

@@ -34,7 +34,10 @@ class RealPairTest : public ::testing::Test {
     const auto bundle = SmallBundlePath();
     ASSERT_TRUE(bundle.has_value()) << "the fixture that fits the small bundle did not make it";
     if (pair_ == nullptr) {
-      auto pair = DaemonPair::Start(RealPair(base, *bundle));
+      PairFiles files = RealPair(base, *bundle);
+      // Prompts of these tests begin alike, and each is to go its whole way.
+      files.consumer_settings.emplace_back("kv_cache.prefix_sharing=false");
+      auto pair = DaemonPair::Start(files);
       ASSERT_TRUE(pair.ok()) << pair.status();
       pair_ = *std::move(pair);
     }

@@ -29,8 +29,11 @@ class TinyPairTest : public ::testing::Test {
     pair_ = *std::move(pair);
   }
 
+  // The whole way, whatever was asked before.
   Answer Generate(const std::string& mode, v1::Policy policy, std::size_t length = 60) {
-    return pair_->client().Generate(ConsumerClient::Request(Prompt(length), mode, policy));
+    v1::GenerateRequest request = ConsumerClient::Request(Prompt(length), mode, policy);
+    request.mutable_transfer()->set_no_prefix_cache(true);
+    return pair_->client().Generate(request);
   }
 
   // Stops the producer, asks, and kills the producer while the consumer waits for it.
