@@ -52,20 +52,6 @@ QuantizedMatrix Stack(std::vector<StoredBlocks> parts) {
   return out;
 }
 
-WeightFormat PackedFormat(WeightsFormat format) {
-  switch (format) {
-    case WeightsFormat::kInt8:
-      return WeightFormat::kInt8;
-    case WeightsFormat::kInt4:
-      return WeightFormat::kInt4;
-    case WeightsFormat::kAuto:
-    case WeightsFormat::kF32:
-    case WeightsFormat::kBF16:
-      break;
-  }
-  return WeightFormat::kDense;
-}
-
 }  // namespace
 
 Linear::Linear(std::unique_ptr<PackedWeight> packed, absl::Span<const std::int64_t> widths,
@@ -84,18 +70,22 @@ std::int64_t Linear::size_bytes() const {
   return packed_->size_bytes() + (updates_ == nullptr ? 0 : updates_->size_bytes());
 }
 
-absl::StatusOr<HostTensor> LinearLoader::LoadChecked(WeightKind kind, std::int64_t layer) const {
-  SCD_ASSIGN_OR_RETURN(HostTensor tensor, store_.Load(kind, layer));
+absl::StatusOr<HostTensor> LinearLoader::Checked(WeightKind kind, std::int64_t layer,
+                                                 absl::StatusOr<HostTensor> tensor) const {
+  if (!tensor.ok()) return tensor;
   const Shape expected = WeightShape(config_, kind);
-  if (tensor.view().shape() == expected) return tensor;
+  if (tensor->view().shape() == expected) return tensor;
   return absl::InvalidArgumentError(absl::StrCat(WeightName(kind, layer), ": has shape ",
-                                                 tensor.view().shape().ToString(), ", expected ",
+                                                 tensor->view().shape().ToString(), ", expected ",
                                                  expected.ToString()));
+}
+
+absl::StatusOr<HostTensor> LinearLoader::LoadChecked(WeightKind kind, std::int64_t layer) const {
+  return Checked(kind, layer, store_.Load(kind, layer));
 }
 
 absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::LoadBlocks(WeightKind kind,
                                                                      std::int64_t layer) const {
-  if (format_ != WeightsFormat::kAuto) return std::nullopt;
   SCD_ASSIGN_OR_RETURN(std::optional<StoredBlocks> blocks, store_.LoadBlocks(kind, layer));
   if (!blocks) return std::nullopt;
   const Shape shape = {blocks->matrix.out_features, blocks->matrix.in_features};
@@ -103,6 +93,31 @@ absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::LoadBlocks(WeightKind 
   if (shape == expected) return blocks;
   return absl::InvalidArgumentError(absl::StrCat(WeightName(kind, layer), ": has shape ", shape.ToString(),
                                                  ", expected ", expected.ToString()));
+}
+
+absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::Quantised(WeightKind kind,
+                                                                    std::int64_t layer) const {
+  const auto quantise = [&](absl::StatusOr<HostTensor> loaded, int bits,
+                            const char* name) -> absl::StatusOr<std::optional<StoredBlocks>> {
+    SCD_ASSIGN_OR_RETURN(const HostTensor tensor, Checked(kind, layer, std::move(loaded)));
+    StoredBlocks out{.matrix = {}, .exact = false, .type_name = name};
+    const absl::Status status = QuantizeMatrix(tensor.view(), bits, &out.matrix);
+    if (!status.ok()) return Annotate(status, WeightName(kind, layer));
+    return out;
+  };
+  switch (format_) {
+    case WeightsFormat::kAuto:
+      return LoadBlocks(kind, layer);
+    case WeightsFormat::kInt8:
+      return quantise(store_.Load(kind, layer), 8, "int8");
+    case WeightsFormat::kInt4:
+      if (layer < 0) return quantise(store_.LoadBase(kind, layer), 8, "int8");
+      return quantise(store_.LoadBase(kind, layer), 4, "int4");
+    case WeightsFormat::kF32:
+    case WeightsFormat::kBF16:
+      break;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::vector<float>> LinearLoader::LoadBias(std::int64_t layer,
@@ -121,8 +136,8 @@ absl::StatusOr<Linear> LinearLoader::Load(std::int64_t layer, absl::Span<const L
   std::vector<std::int64_t> widths;
   for (const LinearMatrix& matrix : matrices) widths.push_back(WeightShape(config_, matrix.kind)[0]);
   SCD_ASSIGN_OR_RETURN(const std::vector<float> bias, LoadBias(layer, matrices));
-  SCD_ASSIGN_OR_RETURN(std::optional<Linear> stored, LoadStored(layer, matrices, bias, widths));
-  if (stored) return *std::move(stored);
+  SCD_ASSIGN_OR_RETURN(std::optional<Linear> quantised, LoadQuantised(layer, matrices, bias, widths));
+  if (quantised) return *std::move(quantised);
 
   SCD_ASSIGN_OR_RETURN(HostTensor matrix, LoadChecked(matrices.front().kind, layer));
   if (matrices.size() > 1) {
@@ -137,27 +152,27 @@ absl::StatusOr<Linear> LinearLoader::Load(std::int64_t layer, absl::Span<const L
     matrix = HostTensor(std::move(rows), {num_rows, columns});
   }
   const std::vector<std::int64_t> cuts = CutsBetween(widths);
-  const PackOptions options = {.format = PackedFormat(format_), .cuts = cuts};
-  auto packed = backend_.PackWeight(matrix.view(), BiasView(bias), options);
+  auto packed = backend_.PackWeight(matrix.view(), BiasView(bias), {.cuts = cuts});
   if (!packed.ok()) return Annotate(packed.status(), WeightName(matrices.front().kind, layer));
-  const bool dense = options.format == WeightFormat::kDense;
-  formats_.insert(dense ? "dense" : std::string(WeightsFormatName(format_)));
+  formats_.insert("dense");
   return Linear(*std::move(packed), widths, nullptr);
 }
 
-absl::StatusOr<std::optional<Linear>> LinearLoader::LoadStored(std::int64_t layer,
-                                                               absl::Span<const LinearMatrix> matrices,
-                                                               const std::vector<float>& bias,
-                                                               absl::Span<const std::int64_t> widths) {
+absl::StatusOr<std::optional<Linear>> LinearLoader::LoadQuantised(std::int64_t layer,
+                                                                  absl::Span<const LinearMatrix> matrices,
+                                                                  const std::vector<float>& bias,
+                                                                  absl::Span<const std::int64_t> widths) {
   std::vector<StoredBlocks> parts;
   for (const LinearMatrix& matrix : matrices) {
-    SCD_ASSIGN_OR_RETURN(std::optional<StoredBlocks> blocks, LoadBlocks(matrix.kind, layer));
+    SCD_ASSIGN_OR_RETURN(std::optional<StoredBlocks> blocks, Quantised(matrix.kind, layer));
     if (!blocks) return std::nullopt;
     parts.push_back(*std::move(blocks));
   }
   std::vector<std::optional<LowRankMatrices>> adapters;
   for (const LinearMatrix& matrix : matrices) {
-    SCD_ASSIGN_OR_RETURN(adapters.emplace_back(), store_.LoadLowRank(matrix.kind, layer));
+    adapters.emplace_back();
+    if (format_ == WeightsFormat::kInt8) continue;  // merged
+    SCD_ASSIGN_OR_RETURN(adapters.back(), store_.LoadLowRank(matrix.kind, layer));
   }
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<LowRankUpdates> updates,
                        LowRankUpdates::Create(backend_, parts.front().matrix.in_features, widths, adapters));

@@ -62,18 +62,22 @@ class LinearLoader {
   absl::StatusOr<Linear> Pack(const StoredBlocks& blocks);
 
   absl::StatusOr<HostTensor> LoadChecked(WeightKind kind, std::int64_t layer) const;
-  // The blocks that stay as they are in this format; absent where there are none.
+  // The blocks of the file; absent where there are none.
   absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind kind, std::int64_t layer) const;
 
   // How the matrices that were loaded are kept: "dense", "int8", or "q4_1", "q8_0" ..., "adapter apart".
   const std::set<std::string>& formats() const { return formats_; }
 
  private:
-  // Absent where not every matrix is stored as blocks.
-  absl::StatusOr<std::optional<Linear>> LoadStored(std::int64_t layer,
-                                                   absl::Span<const LinearMatrix> matrices,
-                                                   const std::vector<float>& bias,
-                                                   absl::Span<const std::int64_t> widths);
+  absl::StatusOr<HostTensor> Checked(WeightKind kind, std::int64_t layer,
+                                     absl::StatusOr<HostTensor> tensor) const;
+  // As the format keeps it; absent where that is dense.
+  absl::StatusOr<std::optional<StoredBlocks>> Quantised(WeightKind kind, std::int64_t layer) const;
+  // Absent where not every matrix is quantised.
+  absl::StatusOr<std::optional<Linear>> LoadQuantised(std::int64_t layer,
+                                                      absl::Span<const LinearMatrix> matrices,
+                                                      const std::vector<float>& bias,
+                                                      absl::Span<const std::int64_t> widths);
   absl::StatusOr<std::vector<float>> LoadBias(std::int64_t layer,
                                               absl::Span<const LinearMatrix> matrices) const;
 

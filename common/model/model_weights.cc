@@ -17,7 +17,11 @@ class WeightLoader {
  public:
   WeightLoader(const ModelConfig& config, const WeightStore& store, Backend& backend, Stream& stream,
                WeightsFormat format)
-      : config_(config), backend_(backend), stream_(stream), linears_(config, store, backend, format) {}
+      : config_(config),
+        backend_(backend),
+        stream_(stream),
+        format_(format),
+        linears_(config, store, backend, format) {}
 
   absl::StatusOr<ModelWeights> Load() {
     ModelWeights weights;
@@ -28,9 +32,9 @@ class WeightLoader {
       weights.layers.push_back(std::move(layer_weights));
     }
     SCD_ASSIGN_OR_RETURN(weights.final_norm, LoadVector(WeightKind::kFinalNorm, kNoLayer));
-    weights.size_bytes = weights.embedding.size_bytes() + weights.lm_head.size_bytes();
+    weights.matrix_bytes = weights.lm_head.size_bytes();
     for (const LayerWeights& w : weights.layers) {
-      weights.size_bytes +=
+      weights.matrix_bytes +=
           w.qkv.size_bytes() + w.o.size_bytes() + w.gate_up.size_bytes() + w.down.size_bytes();
     }
     weights.formats = absl::StrJoin(linears_.formats(), ", ");
@@ -38,19 +42,18 @@ class WeightLoader {
   }
 
  private:
-  // The embedding and the head, which share a file's blocks where they are tied.
+  // The embedding and the head, which share a file's blocks where they are tied and stay as they are.
   absl::Status LoadEnds(ModelWeights& weights) {
+    const bool dense = format_ == WeightsFormat::kF32 || format_ == WeightsFormat::kBF16;
     std::optional<StoredBlocks> blocks;
-    if (backend_.device() == Device::kHost) {
+    if (!dense && backend_.device() == Device::kHost) {
       SCD_ASSIGN_OR_RETURN(blocks, linears_.LoadBlocks(WeightKind::kEmbedding, kNoLayer));
     }
-    if (!config_.tie_word_embeddings) {
-      const LinearMatrix head{WeightKind::kLmHead, std::nullopt};
-      SCD_ASSIGN_OR_RETURN(weights.lm_head, linears_.Load(kNoLayer, {&head, 1}));
-    } else if (blocks) {
+    if (blocks && config_.tie_word_embeddings && format_ == WeightsFormat::kAuto) {
       SCD_ASSIGN_OR_RETURN(weights.lm_head, linears_.Pack(*blocks));
     } else {
-      const LinearMatrix head{WeightKind::kEmbedding, std::nullopt};
+      const LinearMatrix head{config_.tie_word_embeddings ? WeightKind::kEmbedding : WeightKind::kLmHead,
+                              std::nullopt};
       SCD_ASSIGN_OR_RETURN(weights.lm_head, linears_.Load(kNoLayer, {&head, 1}));
     }
     if (blocks && blocks->exact) {
@@ -106,6 +109,7 @@ class WeightLoader {
   const ModelConfig& config_;
   Backend& backend_;
   Stream& stream_;
+  const WeightsFormat format_;
   LinearLoader linears_;
 };
 

@@ -38,7 +38,7 @@ struct ModelWeights {
   DeviceTensor final_norm;  // [hidden] f32
   Linear lm_head;           // [vocab, hidden]; packed from the embedding where they are tied
   std::string formats;      // of the matrices: "dense", "q4_1, q8_0, adapter apart" ...
-  std::int64_t size_bytes = 0;
+  std::int64_t matrix_bytes = 0;
 };
 
 // Loads every weight that `config` asks for; norms and biases are f32, the embedding as it is stored.

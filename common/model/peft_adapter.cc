@@ -90,6 +90,10 @@ class MergedWeightStore final : public WeightStore {
     return adapter_->Merge(*base_, kind, layer);
   }
 
+  absl::StatusOr<HostTensor> LoadBase(WeightKind kind, std::int64_t layer) const override {
+    return adapter_->Replaces(kind, layer) ? Load(kind, layer) : base_->Load(kind, layer);
+  }
+
   absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind kind, std::int64_t layer) const override {
     if (adapter_->Replaces(kind, layer)) return std::nullopt;
     return base_->LoadBlocks(kind, layer);

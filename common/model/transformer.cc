@@ -203,7 +203,11 @@ const std::string& Transformer::weights_description() const {
 }
 
 std::int64_t Transformer::weight_bytes() const {
-  return impl_->weights().size_bytes;
+  return impl_->weights().matrix_bytes + impl_->weights().embedding.size_bytes();
+}
+
+std::int64_t Transformer::step_bytes() const {
+  return impl_->weights().matrix_bytes;
 }
 
 absl::StatusOr<std::unique_ptr<Transformer::Workspace>> Transformer::CreateWorkspace(

@@ -76,6 +76,8 @@ class Transformer {
   const std::string& weights_description() const;
   // Memory of all matrices, as packed, and of the embedding.
   std::int64_t weight_bytes() const;
+  // What a decode step reads of it: all but the embedding.
+  std::int64_t step_bytes() const;
 
   // max_logit_rows bounds the rows of logits that one pass may ask for.
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_rows,

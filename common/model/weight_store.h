@@ -93,8 +93,11 @@ class WeightStore {
   // that the model does not have.
   virtual absl::StatusOr<HostTensor> Load(WeightKind kind, std::int64_t layer) const = 0;
 
-  // The same matrix apart: its blocks, without what an adapter adds, and that. Absent where the file stores
-  // it otherwise, and where no adapter adds to it.
+  // The same matrix apart: without what an adapter adds (as numbers, or as the blocks that it lies in, absent
+  // where the file stores it otherwise), and that (absent where no adapter adds to it).
+  virtual absl::StatusOr<HostTensor> LoadBase(WeightKind kind, std::int64_t layer) const {
+    return Load(kind, layer);
+  }
   virtual absl::StatusOr<std::optional<StoredBlocks>> LoadBlocks(WeightKind /*kind*/,
                                                                  std::int64_t /*layer*/) const {
     return std::nullopt;

@@ -17,7 +17,9 @@ enum class WeightsFormat : std::uint8_t {
   // is settled where the configuration is read.
   kF32,
   kBF16,
-  // Quantised at load in groups of 32, whatever the file, an adapter merged before that.
+  // Quantised at load in groups of 32, whatever the file. In 8 bits with an adapter merged before that; in 4
+  // bits
+  // with an adapter beside the matrices, whose small numbers 4 bits would lose, and the output layer in 8.
   kInt8,
   kInt4,
 };

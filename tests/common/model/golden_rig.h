@@ -20,12 +20,11 @@ namespace scd::testing {
 
 struct GoldenRig {
   static absl::StatusOr<GoldenRig> Make(const std::string& device, const ModelSource& source,
-                                        std::int64_t max_rows, std::int64_t num_pages,
-                                        MathMode math = MathMode::kF32) {
+                                        std::int64_t max_rows, std::int64_t num_pages) {
     GoldenRig rig;
     auto model = OpenModel(source);
     if (!model.ok()) return model.status();
-    auto backend = CreateBackend({.device = device, .num_threads = 0, .math = math});
+    auto backend = CreateBackend({.device = device, .num_threads = 0, .math = MathMode::kF32});
     if (!backend.ok()) return backend.status();
     rig.backend = *std::move(backend);
     auto transformer =

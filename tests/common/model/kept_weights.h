@@ -63,7 +63,8 @@ class KeptWeights final : public WeightStore {
     return StoredBlocks{*std::move(matrix), true, name};
   }
 
-  // Multiples of 1/128 (A) and 1/4096 (B) of which each row has the largest, so that 8 bits hold them exactly.
+  // Multiples of 1/128 (A) and 1/4096 (B) of which each row has the largest, so that 8 bits hold them
+  // exactly.
   absl::StatusOr<std::optional<LowRankMatrices>> LoadLowRank(WeightKind kind,
                                                              std::int64_t layer) const override {
     const std::int64_t rank = rank_(kind, layer);

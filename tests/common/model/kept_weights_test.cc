@@ -169,13 +169,13 @@ TEST(QuantisedAtLoadTest, IsNearTheDenseModel) {
   Loaded eight(subject, "reference", WeightsFormat::kInt8);
   Loaded four(subject, "reference", WeightsFormat::kInt4);
   EXPECT_EQ(eight.transformer->weights_description(), "int8");
-  EXPECT_EQ(four.transformer->weights_description(), "int4");
+  EXPECT_EQ(four.transformer->weights_description(), "adapter apart, int4, int8");
   const std::vector<float> expected = dense.Run(20);
   const double error8 = Error(eight.Run(20), expected);
   const double error4 = Error(four.Run(20), expected);
   EXPECT_LT(error8, 0.03);
   EXPECT_GT(error8, 1e-4);
-  EXPECT_LT(error4, 0.4);
+  EXPECT_LT(error4, 0.8);
   EXPECT_GT(error4, 2 * error8);
 }
 
