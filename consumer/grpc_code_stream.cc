@@ -157,7 +157,15 @@ TransferOutcome GrpcCodeStream::TakeTrailer(const v1::PrefillTrailer& trailer) {
     if (std::isfinite(ms) && ms >= 0) continue;
     return {TransferReason::kCorruptFrame, absl::DataLossError("the trailer's times cannot be")};
   }
+  // More may have been taken from the store than was known at the header.
+  const std::int64_t stored = trailer.num_stored_tokens();
+  if (stored < header_->stored_tokens || stored > header_->end_token - request_.range.begin ||
+      trailer.num_prefilled_tokens() > request_.range.end) {
+    return {TransferReason::kCorruptFrame, absl::DataLossError("the trailer's tokens cannot be")};
+  }
   trailer_seen_ = true;
+  stats_.stored_tokens = stored;
+  stats_.producer_prefilled_tokens = trailer.num_prefilled_tokens();
   stats_.producer_queue_ms = trailer.queue_ms();
   stats_.producer_prefill_ms = trailer.prefill_ms();
   stats_.producer_encode_ms = trailer.encode_ms();

@@ -18,6 +18,7 @@ v1::TransferReport MakeReport(const ServingRecord& record, const ModelConfig& co
   report.set_cached_tokens(static_cast<std::uint32_t>(record.engine.num_cached));
   // Of a failed transfer nothing was used, whatever the producer had stored.
   if (record.outcome.ok()) report.set_stored_tokens(static_cast<std::uint32_t>(transfer.stored_tokens));
+  report.set_producer_prefilled_tokens(static_cast<std::uint32_t>(transfer.producer_prefilled_tokens));
   report.set_received_bytes(transfer.received_bytes);
   report.set_code_bytes(transfer.code_bytes());
   report.set_raw_kv_bytes(static_cast<std::uint64_t>(record.prompt_tokens * config.raw_kv_bytes_per_token()));

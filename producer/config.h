@@ -16,7 +16,7 @@ namespace scd {
 
 struct PrefillConfig {
   std::int64_t max_prompt_tokens = 8192;  // longer prompts are refused
-  std::int64_t chunk_tokens = 256;  // rows of one forward pass; frames leave after each layer of each chunk
+  std::int64_t chunk_tokens = 512;  // rows of one forward pass; frames leave after each layer of each chunk
   std::int64_t max_queued_requests = 64;  // waiting for the engine; beyond: RESOURCE_EXHAUSTED
   std::int64_t max_cached_plans = 8;      // pairs of bundle and plan whose encoders are kept ready
 };

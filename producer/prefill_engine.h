@@ -37,7 +37,7 @@
 namespace scd {
 
 struct PrefillEngineOptions {
-  std::int64_t chunk_tokens = 256;
+  std::int64_t chunk_tokens = 512;
   std::int64_t kv_tokens = 8192;   // positions in the KV cache
   std::int64_t block_tokens = 32;  // of a page, and of a block of the code store
   DType kv_dtype = DType::kF32;    // f32, bf16 or i8

@@ -32,7 +32,7 @@ struct PrefillServiceParts {
   absl::Duration stall_timeout = absl::Seconds(30);
   v1::ProducerInfo info;  // what does not change
   Digest model_digest;
-  Digest state_seed;  // of page keys (code_keys.h)
+  Digest state_seed = {};  // of page keys (code_keys.h)
   std::int64_t vocab_size = 0;
   Log& log;
   TransferMetrics& metrics;

@@ -39,7 +39,7 @@ TEST(ProducerConfigTest, DefaultsNeedAModelAndABundle) {
   ASSERT_TRUE(Read(YamlDocument::Parse(kNeeded, "f.yaml"), &config, &daemon).ok());
   EXPECT_EQ(config.model.path, "m");
   EXPECT_THAT(config.bundles, ElementsAre("b"));
-  EXPECT_EQ(config.prefill.chunk_tokens, 256);
+  EXPECT_EQ(config.prefill.chunk_tokens, 512);
   EXPECT_THAT(ReadError("bundles: [b]\n"), HasSubstr("model.path: is missing"));
   EXPECT_THAT(ReadError("model: {path: m}\n"), HasSubstr("bundles: lists no bundle"));
   EXPECT_THAT(ReadError("model: {path: m}\nbundles: []\n"),
