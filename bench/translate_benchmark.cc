@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,7 +151,10 @@ class Bench {
   }
 
  private:
-  int threads() const { return options_.backend.num_threads == 0 ? 2 : options_.backend.num_threads; }
+  int threads() const {
+    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return options_.backend.num_threads == 0 ? all : options_.backend.num_threads;
+  }
 
   absl::Status PrepareTranslators() {
     testing::TinyBundleOptions bundle_options;
@@ -191,9 +195,8 @@ class Bench {
       if (layer.treatment == LayerTreatment::kReuse) {
         product(layer.rank_k + layer.rank_v, m.d_kv());
       } else {
-        product(layer.rank_h, m.hidden_size + m.mlp_width);
-        product(m.mlp_width, m.hidden_size);
-        product(m.hidden_size, 2 * m.d_kv());
+        product(layer.rank_h, m.mlp_width);  // PatchDecoder's two products
+        product(layer.rank_h + m.mlp_width, 2 * m.d_kv());
       }
     }
     return absl::OkStatus();

@@ -27,11 +27,11 @@ constexpr std::int64_t kBlocksPerThread = 4;
 // Below this many multiplications waking another thread costs more than it saves.
 constexpr std::int64_t kMinSharedProducts = 1 << 18;
 
-// Part of a block's positions, and where what it adds up to lies in the memory of such states.
+// Part of a block's positions: number `index` of its stretches.
 struct Stretch {
   std::size_t block;
+  std::size_t index;
   cpu::Range positions;
-  std::size_t state_offset;
 
   std::int64_t length() const { return positions.end - positions.begin; }
 };
@@ -52,8 +52,8 @@ class AttentionWork {
     for (const Stretch& stretch : stretches_) products += Products(stretch);
     const auto most = static_cast<std::int64_t>(stretches_.size());
     num_runners_ = products < kMinSharedProducts ? 1 : std::min<std::int64_t>(most, num_threads);
-    left_ = std::make_unique<std::atomic<int>[]>(blocks_.size());
-    for (std::size_t i = 0; i < blocks_.size(); ++i) left_[i] = static_cast<int>(states_[i].size());
+    left_ = std::make_unique<std::atomic<std::size_t>[]>(blocks_.size());
+    for (std::size_t i = 0; i < blocks_.size(); ++i) left_[i] = states_[i].count;
   }
 
   absl::Status Run(cpu::ThreadPool& pool) {
@@ -65,6 +65,13 @@ class AttentionWork {
   }
 
  private:
+  // What the stretches of a block add up to: `count` states of `size` floats from `offset` on.
+  struct States {
+    std::size_t offset;
+    std::size_t size;
+    std::size_t count;
+  };
+
   void AddBlocks(const ConstTensorView& q, const AttentionSequence& sequence, const AttentionOptions& options,
                  const TensorView& out) {
     const std::int64_t kv_heads = sequence.kv.k_pages.dim(1);
@@ -96,12 +103,12 @@ class AttentionWork {
     std::int64_t length = all.end - all.begin;
     if (decode || few_blocks) length = decode ? kDecodeStretch : kPrefillStretch;
     scratch_floats_ = std::max(scratch_floats_, cpu::AttentionScratchFloats(block));
-    std::vector<std::size_t>& states = states_.emplace_back();
+    States& states =
+        states_.emplace_back(States{state_floats_, RoundUp(cpu::AttentionStateFloats(block)), 0});
     for (std::int64_t begin = all.begin; begin < all.end; begin += length) {
-      stretches_.push_back({index, {begin, std::min(all.end, begin + length)}, state_floats_});
-      states.push_back(state_floats_);
-      state_floats_ += RoundUp(cpu::AttentionStateFloats(block));
+      stretches_.push_back({index, states.count++, {begin, std::min(all.end, begin + length)}});
     }
+    state_floats_ += states.size * states.count;
   }
 
   // To whole cache lines.
@@ -120,22 +127,24 @@ class AttentionWork {
     for (std::size_t i = next_.fetch_add(1); i < stretches_.size(); i = next_.fetch_add(1)) {
       const Stretch& stretch = stretches_[i];
       const cpu::AttentionBlock& block = blocks_[stretch.block];
-      cpu::AttendStretch(block, stretch.positions, states + stretch.state_offset, scratch.get());
+      const States& own = states_[stretch.block];
+      float* const first = states + own.offset;
+      cpu::AttendStretch(block, stretch.positions, first + stretch.index * own.size, scratch.get());
       if (left_[stretch.block].fetch_sub(1) > 1) continue;
       joined.clear();
-      for (const std::size_t offset : states_[stretch.block]) joined.push_back(states + offset);
+      for (std::size_t n = 0; n < own.count; ++n) joined.push_back(first + n * own.size);
       cpu::JoinStretches(block, joined);
     }
     return absl::OkStatus();
   }
 
   std::vector<cpu::AttentionBlock> blocks_;
-  std::vector<std::vector<std::size_t>> states_;  // of each block: offsets of its stretches' states, in order
+  std::vector<States> states_;  // of each block
   std::vector<Stretch> stretches_;
   std::size_t state_floats_ = 0;
   std::size_t scratch_floats_ = 0;
   std::int64_t num_runners_ = 1;
-  std::unique_ptr<std::atomic<int>[]> left_;  // of each block: stretches that have not ended
+  std::unique_ptr<std::atomic<std::size_t>[]> left_;  // of each block: stretches that have not ended
   std::atomic<std::size_t> next_{0};
 };
 
