@@ -224,10 +224,11 @@ HWY_EXPORT(Multiply);
 
 void MultiplyQuantized(const QuantizedProduct& product, Range blocks) {
 #if HWY_TARGETS & HWY_AVX3
-  // int8_dot-inl.h says why.
-  if ((hwy::SupportedTargets() & HWY_AVX3) != 0 && !__builtin_cpu_supports("avx512vnni")) {
-    return N_AVX2::Multiply(product, blocks);
-  }
+  // int8_dot-inl.h says why. Asked once: the library asks the processor anew each time, which costs microseconds
+  // on a virtual machine.
+  static const bool lacks_vnni =
+      (hwy::SupportedTargets() & HWY_AVX3) != 0 && !__builtin_cpu_supports("avx512vnni");
+  if (lacks_vnni) return N_AVX2::Multiply(product, blocks);
 #endif
   HWY_DYNAMIC_DISPATCH(Multiply)(product, blocks);
 }
