@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kBlockVectors = 192;
 // Positions of a stretch. A decode step is always cut at the same places, so that what it computes depends on
 // nothing but its sequence.
-constexpr std::int64_t kDecodeStretch = 256;
+constexpr std::int64_t kDecodeStretch = 128;
 constexpr std::int64_t kPrefillStretch = 512;
 // With fewer blocks than this for each thread, those of a prefill are cut as well.
 constexpr std::int64_t kBlocksPerThread = 4;

@@ -2,6 +2,9 @@
 // memory.
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "hwy/aligned_allocator.h"
 #include "kernels/checks.h"
@@ -35,21 +38,21 @@ class ForeignTiles {
   // scratch as for DecodeTile.
   absl::Status Decode(cpu::Range tokens, float* scratch) const {
     const std::int64_t count = tokens.end - tokens.begin;
-    const TensorView rows(scratch, DType::kF32, {count, task_.d_kv()});
-    const TensorView codes(scratch + count * task_.d_kv(), DType::kF32, {count, task_.codes.dim(1)});
-    cpu::ConvertRows(task_.codes.rows(tokens.begin, count), codes, 0, count);
-    SCD_RETURN_IF_ERROR(weight_.Multiply(*pool_, codes, rows, {0, task_.d_kv()}, false));
-    cpu::FinishTile(task_, tokens, rows.as<float>(), task_.d_kv());
+    const TensorView rows(scratch, DType::kF32, {count, task_->d_kv()});
+    const TensorView codes(scratch + count * task_->d_kv(), DType::kF32, {count, task_->codes.dim(1)});
+    cpu::ConvertRows(task_->codes.rows(tokens.begin, count), codes, 0, count);
+    SCD_RETURN_IF_ERROR(weight_->Multiply(*pool_, codes, rows, {0, task_->d_kv()}, false));
+    cpu::FinishTile(*task_, tokens, rows.as<float>(), task_->d_kv());
     return absl::OkStatus();
   }
 
  private:
   ForeignTiles(const cpu::CpuWeight& weight, const cpu::DecodeTask& task,
                std::unique_ptr<cpu::ThreadPool> pool)
-      : weight_(weight), task_(task), pool_(std::move(pool)) {}
+      : weight_(&weight), task_(&task), pool_(std::move(pool)) {}
 
-  const cpu::CpuWeight& weight_;
-  const cpu::DecodeTask& task_;
+  const cpu::CpuWeight* weight_;
+  const cpu::DecodeTask* task_;
   std::unique_ptr<cpu::ThreadPool> pool_;
 };
 
@@ -75,7 +78,10 @@ absl::Status CpuBackend::DecodeIntoKv(Stream& /*stream*/, ConstTensorView codes,
                              .positions = positions.as<std::int32_t>(),
                              .rope = rope,
                              .slots = cpu::KvSlots(kv, part)};
-  SCD_ASSIGN_OR_RETURN(const ForeignTiles foreign, ForeignTiles::Create(*weight, task));
+  std::optional<ForeignTiles> foreign;
+  if (panels == nullptr) {
+    SCD_ASSIGN_OR_RETURN(foreign, ForeignTiles::Create(*weight, task));
+  }
 
   const std::int64_t tokens = codes.dim(0);
   const std::int64_t products = tokens * task.d_kv() * codes.dim(1);
@@ -93,10 +99,10 @@ absl::Status CpuBackend::DecodeIntoKv(Stream& /*stream*/, ConstTensorView codes,
     if (scratch == nullptr)
       return error.Update(absl::ResourceExhaustedError("no memory for a tile of codes"));
     for (std::int64_t i = next.fetch_add(1); i < tiles.num_pieces(); i = next.fetch_add(1)) {
-      if (panels != nullptr) {
-        cpu::DecodeTile(task, tiles[i], scratch.get());
+      if (foreign.has_value()) {
+        error.Update(foreign->Decode(tiles[i], scratch.get()));
       } else {
-        error.Update(foreign.Decode(tiles[i], scratch.get()));
+        cpu::DecodeTile(task, tiles[i], scratch.get());
       }
     }
   });
