@@ -26,9 +26,10 @@ inline constexpr int kBlockVectors =
     static_cast<int>(kBlockColumns) / static_cast<int>(hn::MaxLanes(DotWords()));
 inline constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(DotWords()));
 // Rows whose sums are kept in registers together.
-inline constexpr int kTileRows = kBlockVectors == 1                             ? 8
-                                 : kBlockVectors == 2 || HWY_TARGET == HWY_NEON ? 4
-                                                                                : 1;
+inline constexpr int kTileRows = kBlockVectors == 1       ? 8
+                                 : kBlockVectors == 2     ? 4
+                                 : HWY_TARGET == HWY_NEON ? 2
+                                                          : 1;
 inline constexpr std::int64_t kLineBytes = 64;
 
 HWY_INLINE hn::Vec<BlockFloats> LoadScales(const float* scales) {
@@ -224,8 +225,8 @@ HWY_EXPORT(Multiply);
 
 void MultiplyQuantized(const QuantizedProduct& product, Range blocks) {
 #if HWY_TARGETS & HWY_AVX3
-  // int8_dot-inl.h says why. Asked once: the library asks the processor anew each time, which costs microseconds
-  // on a virtual machine.
+  // int8_dot-inl.h says why. Asked once: the library asks the processor anew each time, which costs
+  // microseconds on a virtual machine.
   static const bool lacks_vnni =
       (hwy::SupportedTargets() & HWY_AVX3) != 0 && !__builtin_cpu_supports("avx512vnni");
   if (lacks_vnni) return N_AVX2::Multiply(product, blocks);
