@@ -125,12 +125,16 @@ absl::Status ProducerDaemon::OpenFiles() {
   SCD_ASSIGN_OR_RETURN(model_, OpenModel(config_.model));
   SCD_ASSIGN_OR_RETURN(bundles_, BundleSet::Open(config_.bundles, model_->config, model_->digest,
                                                  model_->tokenizer->digest()));
-  return absl::OkStatus();
+  return EngineOptions(config_, model_->config, LongestPrompt()).status();
+}
+
+std::int64_t ProducerDaemon::LongestPrompt() const {
+  return std::min(config_.prefill.max_prompt_tokens, model_->config.max_positions);
 }
 
 absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonContext& context) {
   auto parts = std::make_unique<Parts>(context.metrics);
-  const std::int64_t longest = std::min(config_.prefill.max_prompt_tokens, model_->config.max_positions);
+  const std::int64_t longest = LongestPrompt();
   SCD_ASSIGN_OR_RETURN(parts->transformer,
                        Transformer::Create(model_->config, *model_->weights, *backend_,
                                            {.max_positions = longest, .weights = config_.model.weights}));

@@ -31,6 +31,8 @@ class ProducerDaemon : public Daemon {
  private:
   struct Parts;
 
+  std::int64_t LongestPrompt() const;  // of a model that is open
+
   ProducerConfig config_;
   std::unique_ptr<Backend> backend_;
   std::optional<Model> model_;

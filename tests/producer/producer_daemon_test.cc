@@ -72,6 +72,12 @@ TEST_F(ProducerDaemonTest, CheckNamesWhatIsWrong) {
   EXPECT_EQ(Run({"--check", "--set", "device=abacus"}), kExitFailure);
   EXPECT_THAT(errors_, HasSubstr("abacus"));
 
+  EXPECT_EQ(Run({"--check", "--set", "kv_cache.pages=31"}), kExitFailure);
+  EXPECT_THAT(errors_, HasSubstr("kv_cache: holds 496 tokens"));
+  EXPECT_THAT(errors_, HasSubstr("the longest prompt of 512"));
+  EXPECT_EQ(Run({"--check", "--set", "kv_cache.pages=31", "--set", "prefill.max_prompt_tokens=496"}),
+            kExitOk);
+
   const std::string other = dir_.File("other");
   ASSERT_TRUE(testing::WriteTinyBundle(other, tiny_.model().config, testing::MadeUpModel("another base"),
                                        testing::MadeUpModel("expert"))

@@ -139,6 +139,21 @@ TEST_F(SharedPrefixesTest, AnotherPlanOrBundleIsPrefilledAgain) {
   }
 }
 
+// Pages of fewer bits give slightly other state, but what is shared is what would have been computed.
+TEST_F(SharedPrefixesTest, PagesOfEveryTypeAreShared) {
+  for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    Create({.chunk_tokens = 64, .kv_tokens = 512, .kv_dtype = dtype});
+    const auto alone = std::make_shared<FakeJob>(Prompt(100, 33, 2));
+    ASSERT_TRUE(engine_->Submit(alone).ok());
+    ASSERT_TRUE(alone->WaitComplete().ok()) << alone->WaitComplete();
+    ASSERT_TRUE(Submit(Prompt(100, 20, 1))->WaitComplete().ok());
+    const auto behind = Submit(Prompt(100, 33, 2));
+    ASSERT_TRUE(behind->WaitComplete().ok()) << behind->WaitComplete();
+    EXPECT_EQ(behind->report().num_cached_tokens, 96);
+    EXPECT_TRUE(behind->codes() == alone->codes());
+  }
+}
+
 TEST_F(SharedPrefixesTest, WithoutSharingNothingIsKept) {
   Create({.chunk_tokens = 64, .kv_tokens = 512, .share_pages = false});
   for (int i = 0; i < 2; ++i) ExpectRight(*Submit(Prompt(100, 20, 1)));
