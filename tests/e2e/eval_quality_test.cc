@@ -78,8 +78,10 @@ class EvalQualityTest : public ::testing::Test {
     set("--producer-set", absl::StrCat("model.path=", base));
     set("--consumer-set", absl::StrCat("model.path=", base));
     set("--consumer-set", absl::StrCat("model.adapter=", ExpertAdapterPath()));
-    set("--producer-set", "math=f32");
-    set("--consumer-set", "math=f32");
+    for (const char* const side : {"--producer-set", "--consumer-set"}) {
+      set(side, "math=f32");
+      set(side, "model.weights=f32");
+    }
     set("--json", folder_.File("out.json"));
   }
 

@@ -70,8 +70,10 @@ class QualityTest : public ::testing::Test {
     ASSERT_EQ(windows_.size(), kWindows);
     ASSERT_EQ(questions_.size(), kQuestions);
     PairFiles files = RealPair(base, *bundle);
-    for (auto* settings : {&files.consumer_settings, &files.producer_settings})
+    for (auto* settings : {&files.consumer_settings, &files.producer_settings}) {
       settings->push_back("math=f32");
+      settings->push_back("model.weights=f32");
+    }
     auto pair = DaemonPair::Start(files);
     ASSERT_TRUE(pair.ok()) << pair.status();
     pair_ = *std::move(pair);
