@@ -1,7 +1,10 @@
 // What jobs of one engine take from earlier ones and from each other.
 #include "producer/shared_prefixes.h"
 
+#include <algorithm>
 #include <memory>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -236,6 +239,34 @@ TEST_F(SharedPrefixesTest, ALeaderWithoutRoomHoldsNobodyUp) {
   engine_->Wake();
   ExpectRight(*leader);
   EXPECT_EQ(leader->report().num_cached_tokens, 400);
+}
+
+// Few pages, readers that pause and jobs that are cancelled: every job ends, and every whole one is right.
+TEST_F(SharedPrefixesTest, JobsThatComeAndGoEndInFewPages) {
+  Create({.chunk_tokens = 32, .kv_tokens = 384});
+  std::mt19937 random(3);
+  std::vector<std::shared_ptr<FakeJob>> jobs;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    std::vector<std::int32_t> tokens = TestTokens(32 + 16 * (random() % 10), 70 + random() % 3);
+    const std::vector<std::int32_t> rest = TestTokens(1 + random() % 40, 1000 + i);
+    tokens.insert(tokens.end(), rest.begin(), rest.end());
+    const auto job = Job(std::move(tokens), random() % 3 == 0 ? 16 : 1);
+    job->SetRoom(random() % 2 == 0);
+    jobs.push_back(job);
+    ASSERT_TRUE(engine_->Submit(job).ok());
+    if (random() % 4 == 0) engine_->Cancel(*jobs[i - random() % std::min(i + 1, 3u)]);
+  }
+  for (const auto& job : jobs) {
+    job->SetRoom(true);
+    engine_->Wake();
+  }
+  for (const auto& job : jobs) {
+    const absl::Status status = job->WaitComplete();
+    if (!absl::IsCancelled(status)) ExpectRight(*job);
+  }
+  EXPECT_EQ(engine_->stats().pages_used, 0);
+  EXPECT_GT(engine_->stats().prefix_hits, 0);
+  EXPECT_GT(engine_->stats().pages_evicted, 0);
 }
 
 // A short question on a prefix that a long prompt is about to compute lends it its turn.
