@@ -70,6 +70,36 @@ TEST_P(EnginePreemptionTest, EveryAnswerIsTheSameAsAlone) {
   ExpectIdle(*engine);
 }
 
+TEST_P(EnginePreemptionTest, PagesOfFewerBitsComeBackAndAreSharedAsTheyAre) {
+  for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    SCOPED_TRACE(std::string(DTypeName(dtype)));
+    std::vector<EngineRequest> requests;
+    for (std::int32_t i = 0; i < 6; ++i) {
+      requests.push_back(testing::Sharing(GenerateRequest(SomePrompt(17 + 8 * (i % 2), 1), 30)));
+    }
+    std::vector<std::vector<std::int32_t>> alone;
+    {
+      const auto engine = rig_.NewEngine({.num_pages = 40, .page_tokens = 8, .kv_dtype = dtype});
+      for (EngineRequest request : requests) {
+        request.block_keys.clear();
+        alone.push_back(Generate(*engine, request));
+      }
+    }
+    const auto engine =
+        rig_.NewEngine({.num_pages = 14, .page_tokens = 8, .kv_dtype = dtype, .swap_bytes = 1 << 20});
+    const Observers observers = SubmitTogether(*engine, requests);
+    std::int64_t cached = 0;
+    for (std::size_t i = 0; i < observers.size(); ++i) {
+      EXPECT_TRUE(observers[i]->status().ok()) << observers[i]->status();
+      EXPECT_EQ(observers[i]->tokens(), alone[i]) << "request " << i;
+      cached += observers[i]->timings().num_cached;
+    }
+    EXPECT_GT(cached, 0);
+    EXPECT_GT(engine->stats().preemptions, 0);
+    ExpectIdle(*engine);
+  }
+}
+
 TEST_P(EnginePreemptionTest, TheYoungestEndsWhereHostMemoryIsUsedUp) {
   const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 0});
   const std::vector<EngineRequest> requests = {GenerateRequest(SomePrompt(9, 1), 50),

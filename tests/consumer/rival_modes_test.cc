@@ -54,18 +54,20 @@ TEST_F(RivalModesTest, TheSameModelsStateGivesTheSameAnswers) {
       EXPECT_EQ(scored.report().reason(), "");
       EXPECT_EQ(scored.report().transferred_tokens(), kPromptTokens - 1 - kTail - head);
       EXPECT_EQ(scored.report().computed_tokens(), 1 + kTail + head);
-      EXPECT_LT(MeanKl(scored), 1e-8) << way.mode << " head " << head;
+      EXPECT_LT(MeanKl(scored), 1e-7) << way.mode << " head " << head;
     }
   }
   EXPECT_TRUE(rig_.BecomesIdle(1));
 }
 
 TEST_F(RivalModesTest, FewerBitsFewerBytesMoreError) {
+  ConsumerRig rig({.code_store_block_tokens = 32});  // frames end with whole groups of tokens
   double last_kl = 0;
   std::uint64_t last_bytes = 1u << 30;
   for (const Way& way :
        {Way{"raw", v1::CODEC_F32}, Way{"raw"}, Way{"quantized", v1::CODEC_INT8}, Way{"quantized"}}) {
-    const v1::ScoreResponse scored = Score(Request(way));
+    v1::ScoreResponse scored;
+    ASSERT_TRUE(rig.Score(Request(way), &scored).ok());
     EXPECT_GT(MeanKl(scored), last_kl) << way.mode;
     EXPECT_LT(scored.report().code_bytes(), last_bytes) << way.mode;
     last_kl = MeanKl(scored);
