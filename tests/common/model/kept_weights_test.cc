@@ -158,6 +158,30 @@ TEST_P(KeptWeightsTest, OnTheCpuManyRowsAreExactAndFewAreNear) {
   EXPECT_LT(Error(kept.Project(3), dense.Project(3)), 0.02);
 }
 
+// What a sequence decodes does not depend on which others are decoded with it.
+TEST_P(KeptWeightsTest, ADecodedRowIsTheSameInAnyBatch) {
+  Loaded kept(GetParam(), "cpu", WeightsFormat::kAuto);
+  std::vector<std::unique_ptr<Sequence>> others;
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 18; ++i) {
+    others.push_back(*Sequence::Create(*kept.cache, 16));
+    tokens.push_back(7 * i % 50);
+  }
+  std::vector<float> alone;
+  for (const std::size_t batch : {1, 2, 5, 18}) {
+    std::vector<ForwardChunk> chunks;
+    for (std::size_t i = 0; i < batch; ++i) {
+      chunks.push_back({others[i].get(), {&tokens[i], 1}, 0, LogitsWanted::kLast});
+    }
+    const absl::Status status = kept.transformer->Forward(*kept.workspace, chunks);
+    ASSERT_TRUE(status.ok()) << status;
+    const float* const first = kept.workspace->logits().row<float>(0);
+    const std::vector<float> logits(first, first + kept.config.vocab_size);
+    if (batch == 1) alone = logits;
+    EXPECT_EQ(logits, alone) << "batch of " << batch;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, KeptWeightsTest, ::testing::ValuesIn(Subjects()),
                          [](const auto& info) { return info.param.name; });
 
