@@ -64,11 +64,11 @@ TEST_F(RivalModesTest, FewerBitsFewerBytesMoreError) {
   ConsumerRig rig({.code_store_block_tokens = 32});  // frames end with whole groups of tokens
   double last_kl = 0;
   std::uint64_t last_bytes = 1u << 30;
-  for (const Way& way :
-       {Way{"raw", v1::CODEC_F32}, Way{"raw"}, Way{"quantized", v1::CODEC_INT8}, Way{"quantized"}}) {
+  // Groups that lie far from zero are finer in 8 bits than in bf16, which is therefore not among them.
+  for (const Way& way : {Way{"raw", v1::CODEC_F32}, Way{"quantized", v1::CODEC_INT8}, Way{"quantized"}}) {
     v1::ScoreResponse scored;
     ASSERT_TRUE(rig.Score(Request(way), &scored).ok());
-    EXPECT_GT(MeanKl(scored), last_kl) << way.mode;
+    EXPECT_GT(MeanKl(scored), last_kl) << way.mode << " codec " << way.codec;
     EXPECT_LT(scored.report().code_bytes(), last_bytes) << way.mode;
     last_kl = MeanKl(scored);
     last_bytes = scored.report().code_bytes();
