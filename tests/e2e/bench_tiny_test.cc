@@ -56,6 +56,18 @@ TEST_F(BenchTinyTest, ClosedLoopSweep) {
   EXPECT_TRUE(pair_->BecomesIdle(1));
 }
 
+TEST_F(BenchTinyTest, ASharedPrefixIsPrefilledOnce) {
+  const json level = Bench({"--concurrency", "4", "--requests", "4", "--shared-prefix-tokens", "192",
+                            "--questions", "4", "--question-tokens", "20", "-n", "4", "--mode", "scd",
+                            "--policy", "require", "--warmup", "0"})["levels"][0];
+  EXPECT_EQ(level["requests_ok"], 4);
+  const json& tokens = level["prompt_tokens"];
+  EXPECT_EQ(tokens["all"], 4 * 212);
+  EXPECT_GT(tokens["cached"], 0);
+  EXPECT_GE(tokens["producer_prefilled"], 192);
+  EXPECT_LT(tokens["producer_prefilled"], 2 * 192);
+}
+
 TEST_F(BenchTinyTest, OpenLoopCountsWhatTheProducerDoesNotServe) {
   pair_->KillProducer();
   const json document = Bench({"--rate", "40", "--requests", "10", "--prompt-tokens", "60", "-n", "2",
