@@ -1,4 +1,6 @@
 // Both daemons as they are shipped, with the real pair.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -114,6 +116,62 @@ TEST_F(RealPairTest, FirstFrameArrivesBeforeHalfOfTheProducersLayers) {
   EXPECT_LT(report.first_frame_ms() - start_ms, report.producer_prefill_ms() / 2)
       << "first frame after " << report.first_frame_ms() << " ms, prefill of " << report.producer_prefill_ms()
       << " ms";
+}
+
+TEST_F(RealPairTest, DecodeGoesOnWhileALongPrefixIsRebuilt) {
+  using Clock = std::chrono::steady_clock;
+  SCD_BASE_MODEL_OR_SKIP(base);
+  PairFiles files = RealPair(base, *SmallBundlePath());
+  files.producer_settings = {"code_store.capacity_mib=256"};
+  files.consumer_settings = {"kv_cache.prefix_sharing=false", "producer.transfer_timeout_ms=120000"};
+  const auto started = DaemonPair::Start(files);
+  ASSERT_TRUE(started.ok()) << started.status();
+  DaemonPair& pair = **started;
+  const v1::GenerateRequest codes = ConsumerClient::Request(Prompt(2048), "scd", v1::POLICY_REQUIRE, 1);
+  const Answer first = pair.client().Generate(codes, 120);  // from now on its codes are stored
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+
+  v1::GenerateRequest request = ConsumerClient::Request(Prompt(16), "local", v1::POLICY_OFF, 2000);
+  request.set_ignore_eos(true);
+  grpc::ClientContext context;
+  const auto reader = pair.client().stub().Generate(&context, request);
+  std::atomic<bool> rebuilt{false};
+  Answer answer;
+  std::thread other;
+  std::vector<double> alone_ms;
+  std::vector<double> beside_ms;
+  auto last = Clock::now();
+  v1::GenerateResponse response;
+  while (!rebuilt && reader->Read(&response)) {
+    const auto now = Clock::now();
+    const double ms = std::chrono::duration<double, std::milli>(now - last).count();
+    last = now;
+    (other.joinable() ? beside_ms : alone_ms).push_back(ms);
+    if (alone_ms.size() < 30 || other.joinable()) continue;
+    other = std::thread([&] {
+      answer = pair.client().Generate(codes, 120);
+      rebuilt = true;
+    });
+  }
+  context.TryCancel();
+  ASSERT_TRUE(other.joinable());
+  other.join();
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_GT(answer.report().stored_tokens(), 1800u);
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  ASSERT_GT(beside_ms.size(), 5u);
+  const double worst = *std::max_element(beside_ms.begin(), beside_ms.end());
+  RecordProperty("alone_ms", absl::StrCat(median(alone_ms)));
+  RecordProperty("beside_ms", absl::StrCat(median(beside_ms)));
+  RecordProperty("worst_ms", absl::StrCat(worst));
+  RecordProperty("rebuild_ms", absl::StrCat(answer.report().rebuild_ms()));
+  // A step waits for a piece of rebuilding, or of the other's native rows, never for all of it.
+  EXPECT_LT(worst, answer.report().first_token_ms());
+  EXPECT_LT(median(beside_ms), 10 * median(alone_ms) + 20);
+  EXPECT_TRUE(pair.BecomesIdle(kCancelSeconds));
 }
 
 TEST_F(RealPairTest, ClientThatGoesAwayDuringALongTransferFreesBothDaemons) {
