@@ -120,14 +120,16 @@ class ScrapeTest(unittest.TestCase):
         cls.client("generate", "--ids", "1,2,3", "--max-tokens", "2", "--ignore-eos")
         # Without its producer the consumer falls back, and says so.
         cls.producer.close(signal.SIGKILL)
-        cls.client("generate", "--ids", PROMPT, "--max-tokens", "4", "--ignore-eos", "--policy", "prefer")
-        cls.client("generate", "--ids", PROMPT, "--max-tokens", "4", "--policy", "require", fails=True)
+        cls.client("generate", "--ids", PROMPT, "--max-tokens", "4", "--ignore-eos", "--policy", "prefer",
+                   "--no-prefix-cache")
+        cls.client("generate", "--ids", PROMPT, "--max-tokens", "4", "--policy", "require", "--no-prefix-cache", fails=True)
         cls.until("the dead producer is noticed",
                   lambda: {a["labels"]["alertname"] for a in cls.get("alerts")["alerts"]} & {"ScdProducerDown"})
         cls.producer = cls.daemon("producer", f"server.listen=127.0.0.1:{cls.producer_port}",
                                   f"metrics.listen=127.0.0.1:{cls.producer.metrics_port}", "prefill.chunk_tokens=1")
         cls.until("it is back", lambda: len(cls.query("up == 1")) == 2)
-        cls.client("generate", "--ids", PROMPT, "--max-tokens", "8", "--ignore-eos", "--policy", "require")
+        cls.client("generate", "--ids", PROMPT, "--max-tokens", "8", "--ignore-eos", "--policy", "require",
+                   "--no-prefix-cache")
         # Longer than this producer takes (prefill.max_prompt_tokens=512).
         cls.client("generate", "--ids", ",".join([PROMPT] * 3), "--max-tokens", "1", "--policy", "require", fails=True)
         # And one that runs out of time within its prefill, which this producer does token by token.

@@ -20,7 +20,7 @@ MIN_BURST_BYTES = 15140
 
 def client_script(client):
     """Two native answers' worth of checks in one shell command: local first, then REPEATS transfers, one JSON document each."""
-    ask = f"{shlex.quote(client)} generate --json --quiet --ids {PROMPT} --max-tokens 12 --ignore-eos --policy require"
+    ask = f"{shlex.quote(client)} generate --json --quiet --ids {PROMPT} --max-tokens 12 --ignore-eos --policy require --no-prefix-cache"
     return " && ".join([f"{ask} --mode local"] + [f"{ask} --mode scd"] * REPEATS)
 
 
