@@ -2,6 +2,7 @@
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def main():
     parser.add_argument("--math", required=True)
     parser.add_argument("--torch-dtypes", nargs="*", default=["bfloat16", "float32"])
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the end of what runs
     about = machine.describe()
 
     os.makedirs(options.work, exist_ok=True)

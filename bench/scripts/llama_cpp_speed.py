@@ -14,6 +14,11 @@ WARM_UP_RUNS = 1
 MICRO_BATCH = 512
 
 
+@lc.llama_log_callback
+def ignore(_level, _text, _data):
+    """The library's log, hundreds of lines."""
+
+
 def tokens(count, vocabulary, seed):
     """The ids that our own benchmark uses."""
     return [(i * 7919 + 13 + seed) % vocabulary for i in range(count)]
@@ -21,6 +26,7 @@ def tokens(count, vocabulary, seed):
 
 class Session:
     def __init__(self, path, threads, sequences, positions):
+        lc.llama_log_set(ignore, None)
         lc.llama_backend_init()
         self.model = lc.llama_model_load_from_file(path.encode(), lc.llama_model_default_params())
         if not self.model:
