@@ -8,10 +8,9 @@
 #   the rest     goes to the tests, for example --gtest_filter='*Parity*'
 #
 # Needs (apt-get install): g++-aarch64-linux-gnu qemu-user cmake ninja-build pkg-config. The arm64 libraries (Abseil, oneDNN,
-# Highway, GoogleTest) are downloaded from Debian with apt and unpacked below DIR; nothing is installed and apt's own state
-# stays as it is. The same Debian release as this machine's is taken, or the one that $SCD_DEBIAN_MIRROR and
-# $SCD_DEBIAN_SUITE name. Exit status: of the tests; 77 where a tool is missing. The first run builds for some minutes, the
-# tests take two, so this is no part of ctest: run it where a kernel changed.
+# Highway, GoogleTest) are downloaded with apt from where this machine's own packages come from and unpacked below DIR;
+# nothing is installed and apt's own state stays as it is. Exit status: of the tests; 77 where a tool is missing. The first
+# run builds for some minutes and the tests take two, so this is no part of ctest: run it where a kernel changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -36,12 +35,8 @@ if [ ! -f "$work/unpacked" ]; then
   rm -rf "$root" "$work/apt"
   mkdir -p "$root" "$work/apt/state/lists/partial" "$work/apt/cache/archives/partial"
   touch "$work/apt/status"
-  suite=${SCD_DEBIAN_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-    "${SCD_DEBIAN_MIRROR:-http://deb.debian.org/debian} $suite main" > "$work/apt/sources.list"
   apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root
-       -o "Dir::State=$work/apt/state" -o "Dir::State::status=$work/apt/status" -o "Dir::Cache=$work/apt/cache"
-       -o "Dir::Etc::SourceList=$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null)
+       -o "Dir::State=$work/apt/state" -o "Dir::State::status=$work/apt/status" -o "Dir::Cache=$work/apt/cache")
   "${apt[@]}" update > "$work/apt/log" 2>&1 || { tail "$work/apt/log" >&2; exit 1; }
   # Fetched by name: what they depend on is in the cross compiler, or not needed to run tests.
   (cd "$work/apt" && "${apt[@]}" download libabsl-dev libabsl20220623 libdnnl-dev libdnnl2 libhwy-dev libhwy1 libgtest-dev \
