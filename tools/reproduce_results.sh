@@ -7,6 +7,8 @@
 #   --out DIR        where bundle, results and report go (default run/results)
 #   --bundle DIR     take this bundle instead of fitting one
 #   --windows N      text windows (default 10); --questions N: questions (default 90); 0: all
+#   --llama-python FILE, --torch-python FILE   Pythons for bench/compare_llama_cpp.sh (its --help says what they need); without
+#                    both the page has no comparison with llama.cpp and PyTorch
 #   --no-sizes       leave out the ablation of the calibration size, which fits four further bundles
 #   --fresh          measure again what was measured before (the bundle too)
 #   --quick          a smoke run of minutes on little data, with a bundle good for nothing else; leaves docs/ alone
@@ -17,7 +19,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build=build shared=../shared out=run/results bundle='' windows=10 questions=90 sizes=yes fresh=no quick=no
+build=build shared=../shared out=run/results bundle='' windows=10 questions=90 sizes=yes fresh=no quick=no llama_python='' torch_python=''
 die() { echo "reproduce_results: $*" >&2; exit 1; }
 say() { printf '\n== %s (%d s since start)\n' "$1" "$SECONDS"; }
 
@@ -29,10 +31,12 @@ while [ $# -gt 0 ]; do
     --bundle) bundle=${2:?--bundle needs a folder}; shift 2 ;;
     --windows) windows=${2:?--windows needs a number}; shift 2 ;;
     --questions) questions=${2:?--questions needs a number}; shift 2 ;;
+    --llama-python) llama_python=${2:?--llama-python needs a file}; shift 2 ;;
+    --torch-python) torch_python=${2:?--torch-python needs a file}; shift 2 ;;
     --no-sizes) sizes=no; shift ;;
     --fresh) fresh=yes; shift ;;
     --quick) quick=yes; shift ;;
-    -h|--help) sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h|--help) sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) echo "reproduce_results: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -92,6 +96,19 @@ once() {
   "$@" --json "$out/$name.json"
 }
 
+# printed NAME COMMAND...: the same for a command that prints its JSON.
+printed() {
+  local name=$1
+  shift
+  if [ "$fresh" = no ] && is_whole "$name"; then
+    say "$name: measured before"
+    return
+  fi
+  say "$name"
+  "$@" > "$out/$name.json.new"
+  mv "$out/$name.json.new" "$out/$name.json"
+}
+
 if [ -z "$bundle" ]; then
   bundle=$out/bundle
   if [ "$fresh" = yes ] || [ ! -f "$bundle/manifest.json" ]; then
@@ -104,11 +121,32 @@ if [ -z "$bundle" ]; then
   fi
 fi
 [ -f "$bundle/manifest.json" ] || die "no bundle in $bundle"
-# scd-eval starts the daemons with this bundle.
-pair=(--bundle "$bundle" --producer-set math=f32 --consumer-set math=f32)
+# scd-eval starts the daemons with this bundle. Quality is that of the models in f32, as in the independent measurement;
+# times are those of the weights as the daemons keep them.
+fast=(--bundle "$bundle" --producer-set math=f32 --consumer-set math=f32)
+pair=("${fast[@]}" --producer-set model.weights=f32 --consumer-set model.weights=f32)
+
+ttft=(bench/ttft.sh --build "$build" --bundle "$bundle" --math f32)
+rebuild=("$bin/translate_benchmark" --model models/base/SmolLM2-135M-Instruct.Q4_1.gguf --tokens 512 2048)
+peers=(bench/compare_llama_cpp.sh --build "$build" --math f32 --llama-python "$llama_python" --torch-python "$torch_python")
+if [ "$quick" = yes ]; then
+  ttft+=(--tokens 64 --modes scd --repeats 1)
+  rebuild=("${rebuild[@]:0:3}" --tokens 64 --repeats 1)
+  peers+=(--turns 1)
+fi
+printed ttft "${ttft[@]}"
+speed=(--ttft "$out/ttft.json" --dense "$out/table.json" --kept "$out/table-auto.json")
+if [ -x "$bin/translate_benchmark" ]; then
+  once rebuild "${rebuild[@]}"
+  speed+=(--rebuild "$out/rebuild.json")
+fi
+if [ -n "$llama_python" ] && [ -n "$torch_python" ]; then printed peers "${peers[@]}"; fi
+if is_whole peers; then speed+=(--peers "$out/peers.json"); fi
 
 once table "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${pair[@]}"
-once latency-loopback "$bin/scd-eval" latency "${common[@]}" --windows "$windows" "${pair[@]}" "${latency[@]}"
+once table-auto "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${fast[@]}" --set eval.ready_questions=0 \
+  --set "rows=[{mode: local, name: local}, {mode: reuse, name: Reuse, native_head: 1, native_tail: 16}, {mode: scd, name: SCD, native_head: 1, native_tail: 16}]"
+once latency-loopback "$bin/scd-eval" latency "${common[@]}" --windows "$windows" "${fast[@]}" "${latency[@]}"
 
 # The same over real links: the daemons in namespaces of their own, scd-eval beside the consumer.
 producer="$bin/scd-producer --config configs/producer.yaml --set 'bundles=[$bundle]'"
@@ -156,6 +194,6 @@ page=docs/RESULTS.md
 [ "$quick" = no ] || page=$out/RESULTS.md
 # The page has a title of its own; sections of the report follow its head.
 prefixes=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["calibration"]["num_prefixes"])' "$bundle/manifest.json")
-{ sed "s/{prefixes}/$prefixes/" tools/report/results_head.md; tail -n +2 "$out/report/report.md"; } > "$page.new"
+{ sed "s/{prefixes}/$prefixes/" tools/report/results_head.md; tail -n +2 "$out/report/report.md"; echo; python3 tools/report/speed.py "${speed[@]}"; } > "$page.new"
 mv "$page.new" "$page"
 say "done: $page and $out/report/report.html"
