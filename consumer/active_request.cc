@@ -55,6 +55,9 @@ void ActiveRequest::Admit(std::shared_ptr<Sequence> sequence) {
   timings_.num_cached = next_position_;
   timings_.queue_ms = Milliseconds(Clock::now() - submitted_);
   PassStagedPositions();
+  if (waits_until_) {
+    observer_->OnWaitedForBlocks(Clock::now() - (*waits_until_ - request_.max_wait_for_blocks));
+  }
   observer_->OnAdmitted(id_, sequence_);
 }
 

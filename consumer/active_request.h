@@ -51,6 +51,8 @@ class ActiveRequest {
   // After Admit.
   Sequence& sequence() { return *sequence_; }
   bool has_pages() const { return sequence_ != nullptr && !sequence_->swapped_out(); }
+  // Whether somebody else writes into its pages, or will once it has them.
+  bool being_rebuilt() const { return request_.staged_begin < request_.staged_end && !staged_passed_; }
   // Whether its pages may be moved away: nobody else writes into them.
   bool preemptible() const { return has_pages() && staged_passed_; }
   // The blocks inside [0, shareable_end()) are as their keys say; whether more will follow.

@@ -49,6 +49,8 @@ class EngineObserver {
   // is gone. No share may outlive the engine. `id` is what Submit returns (this may be called before it
   // returned).
   virtual void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) = 0;
+  // Just before it: for how long the request waited for blocks that another was making.
+  virtual void OnWaitedForBlocks(std::chrono::nanoseconds /*waited*/) {}
   // One token of a Generate request. Returns false to end it (kStopped), for example after a stop string.
   virtual bool OnToken(const SampledToken& token) = 0;
   // Logits [rows, vocabulary] f32 of a Score request from score position first_row on, valid during the call.

@@ -63,11 +63,32 @@ bool RequestTable::WaitsForBlocks(ActiveRequest& request, Clock::time_point now)
   return now < request.WaitForBlocks(now);
 }
 
+bool RequestTable::CanEndBeside(const ActiveRequest& request) const {
+  if (admitted_.empty()) return true;
+  const std::int64_t page_tokens = cache_.layout().page_tokens;
+  std::int64_t together = 0;
+  std::int64_t longest = 0;
+  std::int64_t being_rebuilt = 0;
+  const auto add = [&](const ActiveRequest& one) {
+    together += MostPages(one);
+    longest = std::max(longest, MostPages(one));
+    if (one.being_rebuilt()) {
+      being_rebuilt += cache_.PagesFor(one.PagesAtAdmission(page_tokens).max_tokens);
+    }
+  };
+  add(request);
+  for (const auto& [id, admitted] : admitted_) add(*admitted);
+  const std::int64_t but_the_oldest = together - MostPages(*admitted_.begin()->second);
+  return (together <= cache_.num_pages() || but_the_oldest <= swap_pages_) &&
+         longest + being_rebuilt <= cache_.num_pages();
+}
+
 std::optional<RequestTable::Admission> RequestTable::AdmitNext(Clock::time_point now) {
   if (!swapped_.empty()) return std::nullopt;
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     ActiveRequest& request = **it;
     if (WaitsForBlocks(request, now)) continue;
+    if (!CanEndBeside(request)) return std::nullopt;
     absl::StatusOr<std::unique_ptr<Sequence>> made =
         Sequence::Create(cache_, request.PagesAtAdmission(cache_.layout().page_tokens));
     if (absl::IsResourceExhausted(made.status())) return std::nullopt;
@@ -142,7 +163,8 @@ absl::Status RequestTable::MoveAway(ActiveRequest& request) {
   if (!status.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("kv_cache.swap_mib: the KV cache is full, and a request's ", bytes,
-                     " bytes cannot be moved to host memory: ", status.message()));
+                     " bytes cannot be moved to host memory (", status.message(),
+                     "): give it more pages (kv_cache.memory_mib) or ask for fewer tokens at a time"));
   }
   swapped_.emplace(request.id(), *std::move(lease));
   ++preemptions_;

@@ -4,8 +4,11 @@
 // Requests come in by age and none overtakes another, but for those that wait for another's blocks. Pages are
 // reserved for the prompt and one block more; sequences grow while they decode. Where no page is left for an
 // older request, the youngest that is not being rebuilt is moved to host memory, and comes back, oldest
-// first, before any new request comes in: so the oldest always goes on. For the engine's thread, between
-// passes; counts() for any.
+// first, before any new request comes in. So that the oldest always goes on and host memory fails nobody, a
+// request comes in only where
+//   all that were admitted fit into the pages at their longest, or all but the oldest into host memory, and
+//   the longest of them fits into the pages beside all that are being rebuilt, which cannot be moved.
+// For the engine's thread, between passes; counts() for any.
 #ifndef SCD_CONSUMER_REQUEST_TABLE_H_
 #define SCD_CONSUMER_REQUEST_TABLE_H_
 
@@ -34,7 +37,10 @@ class RequestTable {
 
   // `cache` outlives this. `pages_freed` is called, from any thread, when a sequence has died.
   RequestTable(PagedKvCache& cache, std::int64_t swap_bytes, std::function<void()> pages_freed)
-      : cache_(cache), pages_freed_(std::move(pages_freed)), swap_(swap_bytes) {}
+      : cache_(cache),
+        pages_freed_(std::move(pages_freed)),
+        swap_pages_(swap_bytes / cache.layout().page_bytes()),
+        swap_(swap_bytes) {}
 
   void Enqueue(std::unique_ptr<ActiveRequest> request) { queue_.push_back(std::move(request)); }
   // Queued or admitted; null where it is not there any more.
@@ -78,6 +84,13 @@ class RequestTable {
  private:
   // Whether it is to wait for blocks that another makes.
   bool WaitsForBlocks(ActiveRequest& request, Clock::time_point now) const;
+  // Pages of the request at its longest.
+  std::int64_t MostPages(const ActiveRequest& request) const {
+    return cache_.PagesFor(request.positions_needed());
+  }
+  // Whether it and those that were admitted can all be served to their end, whatever they grow to and however
+  // long a transfer takes.
+  bool CanEndBeside(const ActiveRequest& request) const;
   // Of the admitted ones younger than `id`, the youngest that can be moved away; null where there is none.
   ActiveRequest* YoungestAfter(EngineRequestId id);
   // Whether another admitted request, younger than `id` where `younger`, has pages.
@@ -86,6 +99,7 @@ class RequestTable {
 
   PagedKvCache& cache_;
   const std::function<void()> pages_freed_;
+  const std::int64_t swap_pages_;
   ByteBudget swap_;
   std::deque<std::unique_ptr<ActiveRequest>> queue_;
   Requests admitted_;

@@ -1,5 +1,6 @@
 #include "consumer/served_prompt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/config/transfer_modes.h"
@@ -57,7 +58,7 @@ void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequ
   job.prompt = tokens_;
   job.plan = prompt_.plan;
   job.range = missing;
-  job.deadline = absl::Now() + prompt_.transfer_timeout;
+  job.deadline = absl::Now() + std::max(absl::ZeroDuration(), prompt_.transfer_timeout - waited_for_blocks_);
   job.max_uncoded_tokens = prompt_.max_uncoded_tokens;
   job.no_code_store = prompt_.no_code_store;
   job.sequence = std::move(sequence);

@@ -3,6 +3,7 @@
 #ifndef SCD_CONSUMER_SERVED_PROMPT_H_
 #define SCD_CONSUMER_SERVED_PROMPT_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -71,6 +72,9 @@ class ServedPrompt final : public EngineObserver, public std::enable_shared_from
   ServedPrompt(Engine& engine, ConsumerMetrics& metrics, PromptRegistry& registry, PromptToServe prompt,
                std::shared_ptr<ServedPromptSink> sink);
 
+  void OnWaitedForBlocks(std::chrono::nanoseconds waited) override {
+    waited_for_blocks_ = absl::FromChrono(waited);
+  }
   void OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequence) override;
   bool OnToken(const SampledToken& token) override { return sink_->OnToken(token); }
   void OnLogits(std::int64_t first_row, ConstTensorView logits) override {
@@ -85,7 +89,9 @@ class ServedPrompt final : public EngineObserver, public std::enable_shared_from
   PromptRegistry& registry_;
   const PromptToServe prompt_;  // prompt_.engine was moved to the engine
   std::shared_ptr<const std::vector<std::int32_t>> tokens_;
-  std::shared_ptr<ServedPromptSink> sink_;  // the engine's thread
+  // Of the engine's thread.
+  std::shared_ptr<ServedPromptSink> sink_;
+  absl::Duration waited_for_blocks_;  // comes off the time that the transfer may take
 
   absl::Mutex mutex_;
   EngineRequestId id_ ABSL_GUARDED_BY(mutex_) = 0;  // 0 until the engine has answered
