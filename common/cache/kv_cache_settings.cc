@@ -19,9 +19,6 @@ void ReadKvCacheSettings(YamlSection section, KvCacheSettings* settings) {
   section.Choice("dtype", &settings->dtype,
                  {{"f32", DType::kF32}, {"bf16", DType::kBF16}, {"int8", DType::kI8}});
   section.Bool("prefix_sharing", &settings->prefix_sharing);
-  if (section.Has("memory_mib") && section.Has("pages") && settings->pages > 0) {
-    section.Fail("pages", "give either pages or memory_mib");
-  }
 }
 
 KvLayout LayoutFor(const KvCacheSettings& settings, const ModelConfig& model) {

@@ -17,7 +17,7 @@ inline constexpr double kAutoMemoryShare = 0.4;
 
 struct KvCacheSettings {
   std::optional<std::int64_t> memory_mib = 2048;  // K and V of all pages; absent: auto
-  std::int64_t pages = 0;                         // an exact number of pages instead, where it is not 0
+  std::int64_t pages = 0;                         // over 0: so many exactly, whatever memory_mib says
   std::int64_t page_tokens = 32;
   DType dtype = DType::kF32;
   bool prefix_sharing = true;

@@ -1,6 +1,7 @@
 #include "common/cache/page_memory.h"
 
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -29,8 +30,14 @@ absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(Backend& backend,
         absl::StrCat("KV cache: num_pages is ", num_pages, ", expected 1 to 2^31 - 1"));
   }
   const auto explain = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("KV cache: ", num_pages, " pages of ",
-                                                    layout.page_bytes(), " bytes: ", status.message()));
+    std::string text = absl::StrCat("KV cache: ", num_pages, " pages of ", layout.page_bytes(),
+                                    " bytes: ", status.message());
+    if (absl::IsResourceExhausted(status)) {
+      absl::StrAppend(&text,
+                      "; a daemon's kv_cache.memory_mib, or kv_cache.pages where that is over 0, has to be",
+                      " smaller");
+    }
+    return absl::Status(status.code(), text);
   };
   if (layout.page_bytes() > std::numeric_limits<std::int64_t>::max() / num_pages) {
     return explain(absl::ResourceExhaustedError("larger than any memory"));

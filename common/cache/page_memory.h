@@ -19,7 +19,8 @@ namespace scd {
 
 class PageMemory {
  public:
-  // INVALID_ARGUMENT for an impossible layout or count, RESOURCE_EXHAUSTED where the memory is not there.
+  // INVALID_ARGUMENT for an impossible layout or count, RESOURCE_EXHAUSTED where the memory is not there:
+  // that names the fields which ask for it.
   // `backend` outlives this.
   static absl::StatusOr<std::unique_ptr<PageMemory>> Create(Backend& backend, const KvLayout& layout,
                                                             std::int64_t num_pages);

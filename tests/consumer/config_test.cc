@@ -100,7 +100,7 @@ TEST(ConsumerConfigTest, WrongFieldsAreNamed) {
       {std::string(kLeast) + "plan: {recompute_layers: [3]}\n", "plan.recompute_layers"},
       {std::string(kLeast) + "plan: {recompute_layers: [4, 3]}\n", "plan.recompute_layers"},
       {std::string(kLeast) + "plan: {rank_q: 3}\n", "rank_k"},
-      {std::string(kLeast) + "kv_cache: {pages: 3, memory_mib: 4}\n", "kv_cache.pages"},
+      {std::string(kLeast) + "kv_cache: {pages: -3}\n", "kv_cache.pages"},
       {std::string(kLeast) + "limits: {max_tokens: 5, default_max_tokens: 6}\n", "limits.default_max_tokens"},
       {std::string(kLeast) + "polcy: off\n", "policy"},
   };

@@ -37,8 +37,22 @@ TEST(KvCacheSettingsTest, RefusesWhatCannotBe) {
   EXPECT_THAT(message("kv_cache: {memory_mib: 0}"), HasSubstr("kv_cache.memory_mib"));
   EXPECT_THAT(message("kv_cache: {memory_mib: some}"), HasSubstr("kv_cache.memory_mib"));
   EXPECT_THAT(message("kv_cache: {dtype: f16}"), HasSubstr("kv_cache.dtype"));
-  EXPECT_THAT(message("kv_cache: {memory_mib: auto, pages: 3}"), HasSubstr("kv_cache.pages"));
+  EXPECT_THAT(message("kv_cache: {memory_mib: 64, pages: -1}"), HasSubstr("kv_cache.pages"));
   EXPECT_THAT(message("kv_cache: {prefix_sharing: 3}"), HasSubstr("kv_cache.prefix_sharing"));
+}
+
+// What --set kv_cache.pages gives over a file that sets memory_mib.
+TEST(KvCacheSettingsTest, PagesWinOverMemory) {
+  const KvLayout layout{
+      .num_layers = 2, .num_kv_heads = 4, .head_dim = 8, .page_tokens = 16, .dtype = DType::kF32};
+  for (const char* memory : {"64", "auto"}) {
+    const auto settings = Read(std::string("kv_cache: {pages: 3, memory_mib: ") + memory + "}");
+    ASSERT_TRUE(settings.ok()) << settings.status();
+    EXPECT_EQ(*NumPages(*settings, layout), 3) << memory;
+  }
+  const auto settings = Read("kv_cache: {pages: 0, memory_mib: 64}");
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(*NumPages(*settings, layout), (std::int64_t{64} << 20) / layout.page_bytes());
 }
 
 TEST(KvCacheSettingsTest, CountsPages) {
@@ -52,7 +66,7 @@ TEST(KvCacheSettingsTest, CountsPages) {
   EXPECT_EQ(*NumPages(settings, layout), (1 << 20) / layout.page_bytes());
   settings.dtype = DType::kBF16;
   EXPECT_EQ(*NumPages(settings, LayoutFor(settings, model)), 2 * ((1 << 20) / layout.page_bytes()));
-  settings.pages = 7;
+  settings.pages = 7;  // whatever memory_mib says
   EXPECT_EQ(*NumPages(settings, layout), 7);
   settings.pages = 0;
   settings.memory_mib.reset();

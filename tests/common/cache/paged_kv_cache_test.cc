@@ -105,6 +105,8 @@ TEST_F(PagedKvCacheTest, RefusesImpossibleLayouts) {
   layout = layout_;
   layout.num_layers = std::int64_t{1} << 40;
   EXPECT_EQ(code(layout, std::int64_t{1} << 30), absl::StatusCode::kResourceExhausted);
+  const auto too_large = PagedKvCache::Create(*backend_, layout, std::int64_t{1} << 30);
+  EXPECT_THAT(std::string(too_large.status().message()), ::testing::HasSubstr("kv_cache.memory_mib"));
 }
 
 TEST_F(PagedKvCacheTest, ManyThreadsNeverShareAPage) {
