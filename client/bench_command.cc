@@ -1,6 +1,7 @@
 // bench: a load on a running consumer, and its latencies.
 #include <algorithm>
-#include <fstream>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "client/command_result.h"
 #include "client/commands.h"
 #include "client/load_report.h"
+#include "client/output_file.h"
 #include "client/report.h"
 #include "client/requests.h"
 #include "common/server/progress.h"
@@ -93,20 +95,23 @@ class Load {
   LoadRunner runner_;
 };
 
-ExitCode WriteJson(const std::string& path, const std::string& text, const Terminal& terminal) {
-  if (path == "-") {
-    terminal.out << text << std::flush;
-    return ExitCode::kOk;
-  }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text << std::flush;
-  if (file) return ExitCode::kOk;
-  return Fail(terminal, ExitCode::kRequestFailed, absl::StrCat(path, ": cannot be written"));
+// Of a warm-up of which nothing came: the same would come of the load.
+std::string WhyItFailed(const LevelResult& warmup) {
+  const auto& [code, failures] = *warmup.errors.begin();
+  return absl::StrCat("the warm-up failed: ", code, ": ", failures.first_message);
 }
 
 }  // namespace
 
 ExitCode RunBench(const Options& options, const Terminal& terminal) {
+  std::unique_ptr<OutputFile> json_file;
+  if (options.load.json_file && *options.load.json_file != "-") {
+    auto opened = OutputFile::Open(*options.load.json_file);
+    if (!opened.ok()) {
+      return Fail(terminal, ExitCode::kRequestFailed, std::string(opened.status().message()));
+    }
+    json_file = *std::move(opened);
+  }
   ExitCode code = ExitCode::kOk;
   const auto connection = Connect(options, options.address, terminal, &code);
   if (connection == nullptr) return code;
@@ -123,6 +128,9 @@ ExitCode RunBench(const Options& options, const Terminal& terminal) {
   Load load(options, *workload, terminal);
   if (text) terminal.out << workload->Describe() << std::endl;
   const LevelResult warmup = load.WarmUp();
+  if (warmup.num_failed() > 0 && warmup.num_ok == 0 && !terminal.stop.stop_requested()) {
+    return Fail(terminal, ExitCode::kRequestFailed, WhyItFailed(warmup));
+  }
   if (text && warmup.num_failed() > 0) terminal.out << "warm-up: " << DescribeLevel(warmup) << std::flush;
   std::vector<LevelResult> levels;
   std::int64_t failed = warmup.num_failed();
@@ -146,8 +154,11 @@ ExitCode RunBench(const Options& options, const Terminal& terminal) {
                           {"errors", ErrorsJson(warmup)}};
     document["levels"] = nlohmann::json::array();
     for (const LevelResult& level : levels) document["levels"].push_back(LevelJson(level));
-    const ExitCode written = WriteJson(*options.load.json_file, JsonText(document), terminal);
-    if (written != ExitCode::kOk) return written;
+    if (json_file == nullptr) {
+      terminal.out << JsonText(document) << std::flush;
+    } else if (const absl::Status written = json_file->Write(JsonText(document)); !written.ok()) {
+      return Fail(terminal, ExitCode::kRequestFailed, std::string(written.message()));
+    }
   }
   if (terminal.stop.stop_requested()) return Fail(terminal, ExitCode::kRequestFailed, "interrupted");
   if (failed > 0) return Fail(terminal, ExitCode::kRequestFailed, absl::StrCat(failed, " requests failed"));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/number_checks.h"
 #include "client/rpc.h"
 #include "common/server/command_line.h"
 
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
   app.add_option("--service", service, "The gRPC service asked about; empty: the whole server");
   app.add_option("--timeout-ms", timeout_ms,
                  "Time allowed for the connection, and again for the answer, in ms")
-      ->check(CLI::Range(1.0, 3600e3))
+      ->check(scd::FiniteNumber(1.0, 3600e3))
       ->capture_default_str();
   try {
     app.parse(argc, argv);

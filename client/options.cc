@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "client/number_checks.h"
 #include "common/config/transfer_modes.h"
 #include "common/server/command_line.h"
 
@@ -34,10 +35,10 @@ void AddAddress(CLI::App* app, Raw* raw, const char* what) {
   app->add_option("--address,-a", raw->options.address, std::string("Address of the ") + what + ", host:port")
       ->capture_default_str();
   app->add_option("--connect-timeout-ms", raw->connect_timeout_ms, "Time allowed for the connection, in ms")
-      ->check(CLI::Range(1.0, 3600e3))
+      ->check(FiniteNumber(1.0, 3600e3))
       ->capture_default_str();
   app->add_option("--deadline-ms", raw->deadline_ms, "Time allowed for a whole request, in ms; 0: none")
-      ->check(CLI::Range(0.0, 86400e3))
+      ->check(FiniteNumber(0.0, 86400e3))
       ->capture_default_str();
 }
 
@@ -122,15 +123,15 @@ void AddGenerate(CLI::App* app, Raw* raw) {
   app->add_option("--max-tokens,-n", options.max_tokens, "At most so many tokens; 0: the server's default");
   auto* group = app->add_option_group("Sampling");
   group->add_option("--temperature", options.sampling.temperature, "0: greedy")
-      ->check(CLI::Range(0.0f, 100.0f));
+      ->check(FiniteFloat(0.0f, 100.0f));
   group->add_option("--top-k", options.sampling.top_k, "Among so many best tokens; 0: all");
   group->add_option("--top-p", options.sampling.top_p, "Among tokens that hold this probability")
-      ->check(CLI::Range(0.0f, 1.0f));
+      ->check(FiniteFloat(0.0f, 1.0f));
   group->add_option("--min-p", options.sampling.min_p, "At least this share of the best token's probability")
-      ->check(CLI::Range(0.0f, 1.0f));
+      ->check(FiniteFloat(0.0f, 1.0f));
   group->add_option("--repetition-penalty", options.sampling.repetition_penalty, "Over 1: repeats less")
-      ->check(CLI::PositiveNumber);
-  group->add_option("--seed", options.sampling.seed, "Of the random numbers");
+      ->check(FiniteFloat(std::numeric_limits<float>::min(), std::numeric_limits<float>::max(), "POSITIVE"));
+  group->add_option("--seed", options.sampling.seed, "Of the random numbers")->check(WholeNumber());
   AddStop(app, raw);
   app->add_option("--stop-ids", options.stop_token_ids, "Token ids that end the answer: 1,2")->delimiter(',');
   app->add_flag("--ignore-eos", options.ignore_eos, "The model's end tokens do not end the answer");
@@ -213,17 +214,19 @@ void AddBench(CLI::App* app, Raw* raw) {
       ->add_option("--rate", load.rates,
                    "Open loop: requests a second on average, at random times (Poisson); several are a sweep")
       ->delimiter(',')
-      ->check(CLI::Range(1e-3, 1e5))
+      ->check(FiniteNumber(1e-3, 1e5))
       ->excludes(concurrency);
   group
       ->add_option("--requests", load.requests,
                    "Requests of each; 32 where neither this nor a duration is given")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));
   group->add_option("--duration-s", raw->duration_s, "No request of each starts later, in s")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(FiniteNumber(0.1, 86400.0));
   group->add_option("--warmup", load.warmup_requests, "Requests before the first, not measured")
       ->capture_default_str();
-  group->add_option("--seed", load.seed, "Of made-up prompts and random times")->capture_default_str();
+  group->add_option("--seed", load.seed, "Of made-up prompts and random times")
+      ->check(WholeNumber())
+      ->capture_default_str();
   group->add_option("--channels", load.channels, "Connections, used in turns")
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
@@ -294,6 +297,7 @@ ParsedCommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
       sub->footer(kExitCodes);
       command.add(sub, &raw);
       sub->callback([&raw, kind = command.command] { raw.options.command = kind; });
+      if (!arguments.empty() && arguments.front() == command.name) CheckLists(*sub, arguments);
     }
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(std::move(reversed));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -19,6 +20,9 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kProgressInterval{100};
+// What a client of a closed loop waits after a failed request: the more, the more failed in a row.
+constexpr double kFirstPauseS = 0.1;
+constexpr double kLongestPauseS = 1.0;
 constexpr int kMaxReceiveBytes = 64 << 20;
 
 }  // namespace
@@ -36,8 +40,8 @@ class LoadRunner::Level {
   }
 
   // The next request, due at `intended_s`; false where the level is over. In a closed loop another follows
-  // when it has ended.
-  bool StartNext(double intended_s, bool closed_loop) {
+  // when it has ended, after a pause where it failed. `pause_s`: the pause before this one.
+  bool StartNext(double intended_s, bool closed_loop, double pause_s = 0.0) {
     std::uint64_t index = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -46,7 +50,7 @@ class LoadRunner::Level {
       ++num_in_flight_;
       result_.most_in_flight = std::max(result_.most_in_flight, num_in_flight_);
     }
-    Launch(index, intended_s, closed_loop);
+    Launch(index, intended_s, closed_loop, pause_s);
     return true;
   }
 
@@ -55,6 +59,7 @@ class LoadRunner::Level {
     {
       const std::lock_guard lock(mutex_);
       cancelled_ = true;
+      paused_.clear();
       for (const auto& [address, call] : calls_) calls.push_back(call);
       changed_.notify_all();
     }
@@ -64,14 +69,27 @@ class LoadRunner::Level {
   // Sleeps until the level's clock says so, or until it is cancelled.
   void SleepUntil(double at_s) {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(
-        lock, begin_ + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(at_s)),
-        [this] { return cancelled_; });
+    changed_.wait_until(lock, TimeOf(at_s), [this] { return cancelled_; });
   }
 
+  // Until every request has ended; meanwhile starts those of paused clients.
   LevelResult WaitForAll() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return num_in_flight_ == 0; });
+    while (num_in_flight_ > 0 || !paused_.empty()) {
+      if (paused_.empty()) {
+        changed_.wait(lock);
+        continue;
+      }
+      const auto [due_s, pause_s] = *paused_.begin();
+      if (Now() < due_s) {
+        changed_.wait_until(lock, TimeOf(due_s));
+        continue;
+      }
+      paused_.erase(paused_.begin());
+      lock.unlock();
+      StartNext(Now(), /*closed_loop=*/true, pause_s);
+      lock.lock();
+    }
     result_.interrupted = cancelled_;
     return std::move(result_);
   }
@@ -90,11 +108,15 @@ class LoadRunner::Level {
   }
 
  private:
-  void Launch(std::uint64_t index, double intended_s, bool closed_loop) {
+  SteadyClock::time_point TimeOf(double at_s) const {
+    return begin_ + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(at_s));
+  }
+
+  void Launch(std::uint64_t index, double intended_s, bool closed_loop, double pause_s) {
     const auto call = std::make_shared<StreamCall>(
         request_of_(index), intended_s, runner_.target_.deadline, [this] { return Now(); },
-        [this, closed_loop](StreamCall* ended, const RequestRecord& record) {
-          End(ended, record, closed_loop);
+        [this, closed_loop, pause_s](StreamCall* ended, const RequestRecord& record) {
+          End(ended, record, closed_loop, pause_s);
         });
     bool cancel = false;
     {
@@ -106,7 +128,7 @@ class LoadRunner::Level {
     call->Start(*runner_.stubs_[index % runner_.stubs_.size()]);
   }
 
-  void End(StreamCall* call, const RequestRecord& record, bool closed_loop) {
+  void End(StreamCall* call, const RequestRecord& record, bool closed_loop, double pause_s) {
     std::shared_ptr<StreamCall> ended;
     {
       const std::lock_guard lock(mutex_);
@@ -117,17 +139,20 @@ class LoadRunner::Level {
     }
     ended.reset();
     const double now = Now();
+    pause_s = record.status.ok() ? 0.0 : std::clamp(2 * pause_s, kFirstPauseS, kLongestPauseS);
     std::uint64_t successor = 0;
     {
       const std::lock_guard lock(mutex_);
-      if (!closed_loop || !MayStart(num_started_, now)) {
+      const bool goes_on = closed_loop && MayStart(num_started_, now + pause_s);
+      if (!goes_on || pause_s > 0.0) {
         --num_in_flight_;
+        if (goes_on && !cancelled_) paused_.emplace(now + pause_s, pause_s);
         changed_.notify_all();  // the level may be gone after this
         return;
       }
       successor = num_started_++;
     }
-    Launch(successor, now, closed_loop);
+    Launch(successor, now, closed_loop, pause_s);
   }
 
   LoadRunner& runner_;
@@ -138,6 +163,7 @@ class LoadRunner::Level {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::unordered_map<StreamCall*, std::shared_ptr<StreamCall>> calls_;
+  std::multimap<double, double> paused_;  // clients of a closed loop: when they go on, and their pause
   std::uint64_t num_started_ = 0;
   std::int64_t num_in_flight_ = 0;
   bool cancelled_ = false;

@@ -39,6 +39,8 @@ class LoadRunner {
   LoadRunner(const Target& target, std::stop_token stop);
   ~LoadRunner();
 
+  // A client whose request failed waits before its next one: 0.1 s, up to 1 s while one after the other
+  // fails.
   LevelResult RunClosed(std::uint32_t concurrency, const Limits& limits, const RequestOf& request_of,
                         const OnProgress& on_progress);
   LevelResult RunOpen(double rate_per_s, std::uint64_t seed, const Limits& limits,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -164,11 +165,48 @@ TEST_F(BenchCommandTest, AFailedRequestIsAFailedRun) {
   EXPECT_THAT(err_, HasSubstr("1 requests failed"));
 }
 
-TEST_F(BenchCommandTest, AFailedWarmUpIsNotHidden) {
+TEST_F(BenchCommandTest, AFailureInTheWarmUpIsNotHidden) {
   consumer_.refused = 1;
-  EXPECT_EQ(Bench({"--requests", "2", "-n", "1", "--prompt-tokens", "8", "--warmup", "1"}),
+  EXPECT_EQ(Bench({"--requests", "2", "-n", "1", "--prompt-tokens", "8", "--warmup", "2"}),
             ExitCode::kRequestFailed);
   EXPECT_THAT(out_, HasSubstr("warm-up: "));
+  EXPECT_THAT(out_, HasSubstr("concurrency 1: 2 requests"));
+}
+
+TEST_F(BenchCommandTest, AWarmUpThatFailsWholeEndsTheRun) {
+  const testing::TempDir folder;
+  const std::string path = folder.File("load.json");
+  consumer_.refused = 1;
+  EXPECT_EQ(Bench({"--requests", "2", "-n", "1", "--prompt-tokens", "8", "--warmup", "1", "--json", path}),
+            ExitCode::kRequestFailed);
+  EXPECT_THAT(err_, HasSubstr("the warm-up failed: unavailable: not now"));
+  EXPECT_EQ(consumer_.requests.size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was measured";
+}
+
+TEST_F(BenchCommandTest, AFileThatCannotBeWrittenIsNamedBeforeTheLoad) {
+  const testing::TempDir folder;
+  std::vector<std::string> paths = {"/no/such/folder/load.json", folder.path()};
+  if (std::filesystem::exists("/dev/full")) paths.push_back("/dev/full");
+  for (const std::string& path : paths) {
+    EXPECT_EQ(Bench({"--requests", "1", "-n", "1", "--json=" + path}), ExitCode::kRequestFailed) << path;
+    EXPECT_THAT(err_, HasSubstr(path + ": cannot be written: "));
+  }
+  EXPECT_TRUE(consumer_.requests.empty());
+}
+
+TEST_F(BenchCommandTest, AnOldFileStaysUntilThereAreFigures) {
+  const testing::TempDir folder;
+  const std::string path = folder.File("load.json");
+  const std::string old = "[" + std::string(100000, ' ') + "1]";
+  testing::WriteFile(path, old);
+  consumer_.refused = 1;
+  const std::vector<std::string> arguments = {"--requests", "1",        "-n", "1",      "--prompt-tokens",
+                                              "8",          "--warmup", "1",  "--json", path};
+  EXPECT_EQ(Bench(arguments), ExitCode::kRequestFailed);
+  EXPECT_EQ(testing::ReadFile(path), old);
+  EXPECT_EQ(Bench(arguments), ExitCode::kOk) << err_;
+  EXPECT_EQ(json::parse(testing::ReadFile(path))["warmup"]["requests_ok"], 1);
 }
 
 TEST_F(BenchCommandTest, WrongUsageAndFiles) {
@@ -177,6 +215,17 @@ TEST_F(BenchCommandTest, WrongUsageAndFiles) {
         {"--rate", "0"},
         {"--concurrency", "0"},
         {"--requests", "0"},
+        {"--rate", "nan"},
+        {"--rate", "1,inf"},
+        {"--duration-s", "nan"},
+        {"--deadline-ms", "nan"},
+        {"--connect-timeout-ms", "nan"},
+        {"--concurrency", "1,,2"},
+        {"--concurrency=1,2,"},
+        {"--prompt-tokens", ""},
+        {"--rate", "1", ",2"},
+        {"--seed", "-1"},
+        {"--seed", "18446744073709551616"},
         {"--questions", "3"},
         {"--prompt-tokens", "5", "--shared-prefix-tokens", "5"},
         {"--prompt-tokens", "5", "--prompts-file", "a"}}) {
@@ -184,9 +233,6 @@ TEST_F(BenchCommandTest, WrongUsageAndFiles) {
   }
   EXPECT_EQ(Bench({"--prompts-file", "/no/such.jsonl"}), ExitCode::kRequestFailed);
   EXPECT_THAT(err_, HasSubstr("/no/such.jsonl: cannot be opened"));
-  EXPECT_EQ(Bench({"--requests", "1", "-n", "1", "--json", "/no/such/folder/load.json"}),
-            ExitCode::kRequestFailed);
-  EXPECT_THAT(err_, HasSubstr("cannot be written"));
 }
 
 }  // namespace

@@ -129,6 +129,40 @@ TEST_F(LoadRunnerTest, FailuresAreCountedAndTheLoopGoesOn) {
   EXPECT_EQ(level.errors.at("resource_exhausted").first_message, "no room");
 }
 
+// Each of the two clients pauses 0.1 s, then 0.2 s, then 0.4 s.
+TEST_F(LoadRunnerTest, AClosedLoopPausesAfterFailures) {
+  server_->Shutdown(std::chrono::system_clock::now());
+  LoadRunner runner(target_, {});
+  const LevelResult level = runner.RunClosed(2, {.duration = absl::Milliseconds(600)}, Numbered, NoProgress);
+  EXPECT_EQ(level.num_ok, 0);
+  EXPECT_GE(level.num_failed(), 2);
+  EXPECT_LE(level.num_failed(), 6);
+}
+
+TEST_F(LoadRunnerTest, ASuccessEndsThePauses) {
+  consumer_.pause = milliseconds(0);
+  consumer_.failing = "0";
+  LoadRunner runner(target_, {});
+  const LevelResult level = runner.RunClosed(1, {.requests = 40}, Numbered, NoProgress);
+  EXPECT_EQ(level.num_ok, 39);
+  EXPECT_GE(level.seconds, 0.1);
+  EXPECT_LT(level.seconds, 3.0) << "39 pauses of 0.1 s are longer";
+}
+
+TEST_F(LoadRunnerTest, AnInterruptEndsAPause) {
+  server_->Shutdown(std::chrono::system_clock::now());
+  std::stop_source stop;
+  std::jthread interrupt([&] {
+    std::this_thread::sleep_for(milliseconds(400));
+    stop.request_stop();
+  });
+  LoadRunner runner(target_, stop.get_token());
+  const LevelResult level = runner.RunClosed(3, {.requests = 1000000}, Numbered, NoProgress);
+  EXPECT_TRUE(level.interrupted);
+  EXPECT_EQ(level.num_ok, 0);
+  EXPECT_LT(level.num_failed(), 20);
+}
+
 TEST_F(LoadRunnerTest, SlowAnswersDoNotHoldAnOpenLoopBack) {
   consumer_.pause = milliseconds(400);
   LoadRunner runner(target_, {});
