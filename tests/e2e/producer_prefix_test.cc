@@ -37,10 +37,9 @@ class ProducerPrefixTest : public ::testing::Test {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kClients; ++i) {
       threads.emplace_back([&, i] {
-        ConsumerClient client(pair_->consumer().port());
         v1::GenerateRequest request = ConsumerClient::Request(Prompt(i), "scd", v1::POLICY_REQUIRE);
         request.mutable_transfer()->set_no_prefix_cache(true);
-        answers[static_cast<std::size_t>(i)] = client.Generate(request);
+        answers[static_cast<std::size_t>(i)] = pair_->client().Generate(request);
       });
     }
     threads.clear();
