@@ -18,7 +18,9 @@ std::size_t DTypeBytes(DType dtype);
 std::string_view DTypeName(DType dtype);
 
 // bf16 is the upper half of a float; rounding is to nearest, ties to even; NaN stays NaN.
-inline float Bf16ToFloat(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+inline float Bf16ToFloat(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
 std::uint16_t FloatToBf16(float value);
 
 // IEEE binary16, subnormals included; rounding is to nearest, ties to even; overflow gives infinity.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/checks.h"
+#include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
@@ -84,6 +86,16 @@ absl::Status HostBackend::Wait(Stream& /*stream*/, const Event& event) {
 
 absl::Status HostBackend::Synchronize(Stream& /*stream*/) {
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> HostBackend::PackWeight(ConstTensorView weight,
+                                                                      ConstTensorView bias,
+                                                                      const PackOptions& options) {
+  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
+  if (options.format == WeightFormat::kDense) return PackDense(weight, bias, options.cuts);
+  SCD_ASSIGN_OR_RETURN(const QuantizedMatrix matrix,
+                       QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8));
+  return PackQuantized(matrix, bias, options.cuts);
 }
 
 }  // namespace scd

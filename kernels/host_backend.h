@@ -20,6 +20,16 @@ class HostBackend : public Backend {
   absl::Status Record(Event& event, Stream& stream) final;
   absl::Status Wait(Stream& stream, const Event& event) final;
   absl::Status Synchronize(Stream& stream) final;
+
+  // Checks the operands, and quantises the weight first where the options say so.
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
+                                                           const PackOptions& options) final;
+
+ protected:
+  // As PackWeight with WeightFormat::kDense; the operands were checked.
+  virtual absl::StatusOr<std::unique_ptr<PackedWeight>> PackDense(ConstTensorView weight,
+                                                                  ConstTensorView bias,
+                                                                  absl::Span<const std::int64_t> cuts) = 0;
 };
 
 }  // namespace scd

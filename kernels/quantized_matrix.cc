@@ -90,7 +90,7 @@ absl::Status QuantizedMatrix::Validate() const {
   return absl::OkStatus();
 }
 
-absl::Status QuantizeMatrix(ConstTensorView weight, int bits, QuantizedMatrix* out) {
+absl::StatusOr<QuantizedMatrix> QuantizeMatrix(ConstTensorView weight, int bits) {
   if (bits != 4 && bits != 8) return Bad("bits is ", bits, ", expected 4 or 8");
   const bool is_float =
       weight.dtype() == DType::kF32 || weight.dtype() == DType::kF16 || weight.dtype() == DType::kBF16;
@@ -123,8 +123,7 @@ absl::Status QuantizeMatrix(ConstTensorView weight, int bits, QuantizedMatrix* o
       }
     }
   }
-  *out = std::move(matrix);
-  return absl::OkStatus();
+  return matrix;
 }
 
 void DequantizeRow(const QuantizedMatrix& matrix, std::int64_t row, float* out) {

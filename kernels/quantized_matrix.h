@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/tensor_view.h"
 
 namespace scd {
@@ -32,7 +33,7 @@ struct QuantizedMatrix {
 // weight [out, in] f32, f16 or bf16 on the host, in a multiple of 32. 8 bits: symmetric, scale = largest
 // magnitude / 127. 4 bits: from the least to the largest number of the group. INVALID_ARGUMENT for another
 // shape or bits.
-absl::Status QuantizeMatrix(ConstTensorView weight, int bits, QuantizedMatrix* out);
+absl::StatusOr<QuantizedMatrix> QuantizeMatrix(ConstTensorView weight, int bits);
 
 // Row `row` as floats: out[in_features].
 void DequantizeRow(const QuantizedMatrix& matrix, std::int64_t row, float* out);

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define SCD_RETURN_IF_ERROR(expr)                          \
-  do {                                                     \
+#define SCD_RETURN_IF_ERROR(expr)                                                   \
+  do {                                                                              \
     if (::absl::Status scd_status_ = (expr); !scd_status_.ok()) return scd_status_; \
   } while (false)
 

@@ -66,7 +66,10 @@ class BasicTensorView {
   // TensorView -> ConstTensorView.
   template <typename Other, typename = std::enable_if_t<std::is_const_v<Void> && !std::is_const_v<Other>>>
   BasicTensorView(const BasicTensorView<Other>& other)  // NOLINT(google-explicit-constructor)
-      : data_(other.data()), dtype_(other.dtype()), device_(other.device()), shape_(other.shape()),
+      : data_(other.data()),
+        dtype_(other.dtype()),
+        device_(other.device()),
+        shape_(other.shape()),
         strides_(other.strides()) {}
 
   bool empty() const { return data_ == nullptr; }
@@ -88,19 +91,26 @@ class BasicTensorView {
     return true;
   }
 
-  // The elements as T; T must be the C++ type of dtype() (float, std::uint16_t for f16 and bf16, std::int32_t ...).
+  // The elements as T; T must be the C++ type of dtype() (float, std::uint16_t for f16 and bf16, std::int32_t
+  // ...).
   template <typename T>
-  Element<T>* as() const { return static_cast<Element<T>*>(data_); }
+  Element<T>* as() const {
+    return static_cast<Element<T>*>(data_);
+  }
 
   // Start of index i of the first dimension.
   template <typename T>
-  Element<T>* row(std::int64_t i) const { return as<T>() + i * strides_[0]; }
+  Element<T>* row(std::int64_t i) const {
+    return as<T>() + i * strides_[0];
+  }
 
   // Indices [begin, begin + count) of the first dimension.
   BasicTensorView rows(std::int64_t begin, std::int64_t count) const { return Slice(0, begin, count); }
 
   // Indices [begin, begin + count) of the last dimension.
-  BasicTensorView columns(std::int64_t begin, std::int64_t count) const { return Slice(rank() - 1, begin, count); }
+  BasicTensorView columns(std::int64_t begin, std::int64_t count) const {
+    return Slice(rank() - 1, begin, count);
+  }
 
   // The same elements under another shape; for contiguous views, and for splitting the last dimension of a
   // 2-D view: [tokens, heads * head_dim] -> [tokens, heads, head_dim].
@@ -114,7 +124,8 @@ class BasicTensorView {
   BasicTensorView Slice(int axis, std::int64_t begin, std::int64_t count) const {
     BasicTensorView out = *this;
     if (data_ != nullptr) {
-      out.data_ = static_cast<Byte*>(data_) + static_cast<std::size_t>(begin * stride(axis)) * DTypeBytes(dtype_);
+      out.data_ =
+          static_cast<Byte*>(data_) + static_cast<std::size_t>(begin * stride(axis)) * DTypeBytes(dtype_);
     }
     out.shape_.set_dim(axis, count);
     return out;

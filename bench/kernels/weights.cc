@@ -23,7 +23,7 @@ class WeightCopies {
     Tensor numbers({out, in});
     QuantizedMatrix quantised;
     if (format != WeightFormat::kDense) {
-      SCD_RETURN_IF_ERROR(QuantizeMatrix(numbers.view(), format == WeightFormat::kInt8 ? 8 : 4, &quantised));
+      SCD_ASSIGN_OR_RETURN(quantised, QuantizeMatrix(numbers.view(), format == WeightFormat::kInt8 ? 8 : 4));
     }
     std::int64_t bytes = 0;
     do {

@@ -153,7 +153,7 @@ absl::StatusOr<ConvertedBlocks> ConvertBlocks(GgmlType type, const std::byte* bl
   }
   if (!AllFiniteFloats(dense)) return not_finite();
   out.exact = false;
-  SCD_RETURN_IF_ERROR(QuantizeMatrix(ConstTensorView(dense.data(), DType::kF32, {rows, columns}), 8, &m));
+  SCD_ASSIGN_OR_RETURN(m, QuantizeMatrix(ConstTensorView(dense.data(), DType::kF32, {rows, columns}), 8));
   return out;
 }
 

@@ -100,10 +100,9 @@ absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::Quantised(WeightKind k
   const auto quantise = [&](absl::StatusOr<HostTensor> loaded, int bits,
                             const char* name) -> absl::StatusOr<std::optional<StoredBlocks>> {
     SCD_ASSIGN_OR_RETURN(const HostTensor tensor, Checked(kind, layer, std::move(loaded)));
-    StoredBlocks out{.matrix = {}, .exact = false, .type_name = name};
-    const absl::Status status = QuantizeMatrix(tensor.view(), bits, &out.matrix);
-    if (!status.ok()) return Annotate(status, WeightName(kind, layer));
-    return out;
+    absl::StatusOr<QuantizedMatrix> matrix = QuantizeMatrix(tensor.view(), bits);
+    if (!matrix.ok()) return Annotate(matrix.status(), WeightName(kind, layer));
+    return StoredBlocks{.matrix = *std::move(matrix), .exact = false, .type_name = name};
   };
   switch (format_) {
     case WeightsFormat::kAuto:

@@ -58,22 +58,16 @@ std::string CpuBackend::Describe() const {
                       pool_->num_threads() == 1 ? " thread" : " threads", ", products in ", products);
 }
 
-absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackWeight(ConstTensorView weight,
-                                                                     ConstTensorView bias,
-                                                                     const PackOptions& options) {
-  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
-  if (options.format != WeightFormat::kDense) {
-    QuantizedMatrix matrix;
-    SCD_RETURN_IF_ERROR(QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8, &matrix));
-    return PackQuantized(matrix, bias, options.cuts);
-  }
-  if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias, options.cuts);
+absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackDense(ConstTensorView weight,
+                                                                    ConstTensorView bias,
+                                                                    absl::Span<const std::int64_t> cuts) {
+  if (products_ == Products::kF32) return cpu::PackF32Weight(weight, bias, cuts);
   if (products_ == Products::kOneDnnBf16) {
-    auto packed = cpu::PackOneDnnWeight(weight, bias, options.cuts, DType::kBF16, pool_->num_threads());
+    auto packed = cpu::PackOneDnnWeight(weight, bias, cuts, DType::kBF16, pool_->num_threads());
     // The library may lack a kernel for a shape; the emulation has one for each.
     if (packed.ok() || !absl::IsUnimplemented(packed.status())) return packed;
   }
-  return cpu::PackBf16Weight(weight, bias, options.cuts);
+  return cpu::PackBf16Weight(weight, bias, cuts);
 }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CpuBackend::PackQuantized(const QuantizedMatrix& weight,

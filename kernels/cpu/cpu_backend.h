@@ -24,8 +24,6 @@ class CpuBackend final : public HostBackend {
   std::string Describe() const override;
 
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override;
-  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
-                                                           const PackOptions& options) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(const QuantizedMatrix& weight,
                                                               ConstTensorView bias,
                                                               absl::Span<const std::int64_t> cuts) override;
@@ -45,6 +43,10 @@ class CpuBackend final : public HostBackend {
                             ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override;
   absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
                          const AttentionOptions& options, TensorView out) override;
+
+ protected:
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackDense(ConstTensorView weight, ConstTensorView bias,
+                                                          absl::Span<const std::int64_t> cuts) override;
 
  private:
   enum class Products { kF32, kEmulatedBf16, kOneDnnBf16 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/single_openmp_thread.h"
 
 namespace scd::cpu {
@@ -15,6 +16,8 @@ using Memory = dnnl::memory;
 
 // Shapes repeat (chunk sizes, decode batches); a caller whose shapes do not must not grow the cache for ever.
 constexpr std::size_t kMaxPrimitives = 64;
+// Fewer rows are not worth another thread for their conversion.
+constexpr std::int64_t kConvertedRows = 256;
 
 }  // namespace
 
@@ -33,6 +36,16 @@ absl::Status FromOneDnnError(const dnnl::error& error) {
 
 hwy::AlignedFreeUniquePtr<std::byte[]> AllocateElements(DType dtype, std::int64_t count) {
   return hwy::AllocateAligned<std::byte>(static_cast<std::size_t>(count) * DTypeBytes(dtype));
+}
+
+absl::StatusOr<ConvertedRows> ConvertToOperand(ThreadPool& pool, const ConstTensorView& x, DType dtype) {
+  ConvertedRows out{AllocateElements(dtype, x.num_elements()), {}};
+  if (out.memory == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
+  out.view = TensorView(out.memory.get(), dtype, x.shape());
+  const Partition parts(x.dim(0), pool.num_threads(), kConvertedRows);
+  pool.ParallelFor(parts.num_pieces(),
+                   [&](std::int64_t i) { ConvertRows(x, out.view, parts[i].begin, parts[i].end); });
+  return out;
 }
 
 std::vector<Range> OneDnnRowBlocks(std::int64_t rows) {

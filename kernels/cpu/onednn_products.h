@@ -15,7 +15,9 @@
 #include "dnnl.hpp"
 #include "hwy/aligned_allocator.h"
 #include "kernels/cpu/partition.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/dtype.h"
+#include "kernels/tensor_view.h"
 
 namespace scd::cpu {
 
@@ -26,6 +28,15 @@ absl::Status FromOneDnnError(const dnnl::error& error);
 
 // Memory for `count` elements; nullptr where there is none.
 hwy::AlignedFreeUniquePtr<std::byte[]> AllocateElements(DType dtype, std::int64_t count);
+
+// A copy of rows in another dtype.
+struct ConvertedRows {
+  hwy::AlignedFreeUniquePtr<std::byte[]> memory;
+  TensorView view;
+};
+
+// x [rows, depth], all of it; RESOURCE_EXHAUSTED where the memory is not there.
+absl::StatusOr<ConvertedRows> ConvertToOperand(ThreadPool& pool, const ConstTensorView& x, DType dtype);
 
 // Rows cut into blocks so that a few dozen sizes cover every number of rows: blocks of 256, the rest into a
 // multiple of 16 and what remains.

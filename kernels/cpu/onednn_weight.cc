@@ -16,8 +16,6 @@ namespace {
 
 // Slices are multiples of the library's widest block of columns.
 constexpr std::int64_t kSliceGranule = 64;
-// Fewer rows are not worth another thread for their conversion.
-constexpr std::int64_t kConvertedRows = 256;
 
 // Columns between two cuts, or a part of them, with their product.
 struct Slice {
@@ -48,16 +46,8 @@ class OneDnnWeight final : public CpuWeight {
 
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
-    const std::int64_t rows = x.dim(0);
-    const auto elements = AllocateElements(dtype_, rows * in_features());
-    if (elements == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
-    const TensorView converted_x(elements.get(), dtype_, x.shape());
-    const Partition row_parts(rows, pool.num_threads(), kConvertedRows);
-    pool.ParallelFor(row_parts.num_pieces(), [&](std::int64_t i) {
-      ConvertRows(x, converted_x, row_parts[i].begin, row_parts[i].end);
-    });
-
-    const std::vector<Range> blocks = OneDnnRowBlocks(rows);
+    SCD_ASSIGN_OR_RETURN(const ConvertedRows converted, ConvertToOperand(pool, x, dtype_));
+    const std::vector<Range> blocks = OneDnnRowBlocks(x.dim(0));
     const auto num_blocks = static_cast<std::int64_t>(blocks.size());
     const auto wanted = SlicesOf(columns);
     FirstError error;
@@ -69,7 +59,7 @@ class OneDnnWeight final : public CpuWeight {
           out.rows(block.begin, count)
               .columns(slice.columns.begin - columns.begin, slice.columns.end - slice.columns.begin);
       ApplyBias(slice_out, slice.columns, accumulate);
-      error.Update(slice.product->Multiply(converted_x.rows(block.begin, count).data(), count,
+      error.Update(slice.product->Multiply(converted.view.rows(block.begin, count).data(), count,
                                            slice_out.as<float>(), std::max(out.stride(0), out.dim(1)),
                                            accumulate || bias() != nullptr));
     });

@@ -19,8 +19,6 @@ namespace {
 constexpr std::int64_t kFewQuantizedRows = 64;
 // Widened columns stay in the second-level cache while they are multiplied.
 constexpr std::int64_t kPanelBytes = 256 << 10;
-// Fewer rows are not worth another thread for their conversion.
-constexpr std::int64_t kConvertedRows = 256;
 
 class QuantizedWeight final : public CpuWeight {
  public:
@@ -111,15 +109,8 @@ class QuantizedWeight final : public CpuWeight {
   absl::Status MultiplyPanels(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                               Range columns, bool accumulate) const {
     if (dtype_ == DType::kF32 && x.contiguous()) return MultiplyConverted(pool, x, out, columns, accumulate);
-    const std::int64_t rows = x.dim(0);
-    const auto elements = AllocateElements(dtype_, rows * in_features());
-    if (elements == nullptr) return absl::ResourceExhaustedError("no memory for the operands of a product");
-    const TensorView converted_x(elements.get(), dtype_, x.shape());
-    const Partition row_parts(rows, pool.num_threads(), kConvertedRows);
-    pool.ParallelFor(row_parts.num_pieces(), [&](std::int64_t i) {
-      ConvertRows(x, converted_x, row_parts[i].begin, row_parts[i].end);
-    });
-    return MultiplyConverted(pool, converted_x, out, columns, accumulate);
+    SCD_ASSIGN_OR_RETURN(const ConvertedRows converted, ConvertToOperand(pool, x, dtype_));
+    return MultiplyConverted(pool, converted.view, out, columns, accumulate);
   }
 
   // x in dtype_, contiguous.

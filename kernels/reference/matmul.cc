@@ -43,16 +43,9 @@ float RoundToBf16(float value) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackWeight(ConstTensorView weight,
-                                                                           ConstTensorView bias,
-                                                                           const PackOptions& options) {
-  SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
-  if (options.format != WeightFormat::kDense) {
-    QuantizedMatrix matrix;
-    SCD_RETURN_IF_ERROR(QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8, &matrix));
-    return PackQuantized(matrix, bias, options.cuts);
-  }
-  auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1), bias, options.cuts);
+absl::StatusOr<std::unique_ptr<PackedWeight>> ReferenceBackend::PackDense(
+    ConstTensorView weight, ConstTensorView bias, absl::Span<const std::int64_t> cuts) {
+  auto packed = std::make_unique<ReferenceWeight>(weight.dim(0), weight.dim(1), bias, cuts);
   packed->values.reserve(static_cast<std::size_t>(weight.num_elements()));
   for (std::int64_t o = 0; o < weight.dim(0); ++o) {
     for (std::int64_t i = 0; i < weight.dim(1); ++i) {

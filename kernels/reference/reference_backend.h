@@ -21,8 +21,6 @@ class ReferenceBackend final : public HostBackend {
   std::string Describe() const override;
 
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override;
-  absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
-                                                           const PackOptions& options) override;
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackQuantized(const QuantizedMatrix& weight,
                                                               ConstTensorView bias,
                                                               absl::Span<const std::int64_t> cuts) override;
@@ -42,6 +40,10 @@ class ReferenceBackend final : public HostBackend {
                             ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override;
   absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
                          const AttentionOptions& options, TensorView out) override;
+
+ protected:
+  absl::StatusOr<std::unique_ptr<PackedWeight>> PackDense(ConstTensorView weight, ConstTensorView bias,
+                                                          absl::Span<const std::int64_t> cuts) override;
 
  private:
   explicit ReferenceBackend(bool round_to_bf16) : round_to_bf16_(round_to_bf16) {}

@@ -127,8 +127,9 @@ TEST_P(ErrorsTest, CutsAndColumns) {
 
 TEST_P(ErrorsTest, PackQuantized) {
   const std::vector<float> values = Random(3 * 32, 1);
-  QuantizedMatrix good;
-  ExpectOk(QuantizeMatrix(ConstTensorView(values.data(), DType::kF32, {3, 32}), 8, &good));
+  const auto quantized = QuantizeMatrix(ConstTensorView(values.data(), DType::kF32, {3, 32}), 8);
+  ExpectOk(quantized.status());
+  const QuantizedMatrix& good = *quantized;
   ExpectOk(backend().PackQuantized(good, {}).status());
   ExpectRefused(backend().PackQuantized(good, ConstTensorView(values.data(), DType::kF32, {4})).status(),
                 "bias");

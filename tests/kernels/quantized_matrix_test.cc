@@ -72,7 +72,9 @@ class QuantizeTest : public ::testing::TestWithParam<int> {
   // The largest error in units of the group's scale.
   static double WorstError(const std::vector<float>& weight, std::int64_t in, QuantizedMatrix* matrix) {
     const std::int64_t out = static_cast<std::int64_t>(weight.size()) / in;
-    ExpectOk(QuantizeMatrix(ConstTensorView(weight.data(), DType::kF32, {out, in}), GetParam(), matrix));
+    auto quantized = QuantizeMatrix(ConstTensorView(weight.data(), DType::kF32, {out, in}), GetParam());
+    ExpectOk(quantized.status());
+    *matrix = *std::move(quantized);
     ExpectOk(matrix->Validate());
     double worst = 0.0;
     std::vector<float> row(static_cast<std::size_t>(in));
@@ -124,22 +126,21 @@ TEST_P(QuantizeTest, TakesStridedHalves) {
   std::vector<float> widened;
   for (const float value : wide) halves.push_back(FloatToF16(value));
   for (const std::uint16_t value : halves) widened.push_back(F16ToFloat(value));
-  QuantizedMatrix of_halves;
-  QuantizedMatrix of_floats;
-  ExpectOk(QuantizeMatrix(ConstTensorView(halves.data(), DType::kF16, {3, 80}).columns(7, 64), GetParam(),
-                          &of_halves));
-  ExpectOk(QuantizeMatrix(ConstTensorView(widened.data(), DType::kF32, {3, 80}).columns(7, 64), GetParam(),
-                          &of_floats));
-  EXPECT_EQ(of_halves.in_features, 64);
-  EXPECT_EQ(of_halves.values, of_floats.values);
-  EXPECT_EQ(of_halves.scales, of_floats.scales);
+  const auto of_halves =
+      QuantizeMatrix(ConstTensorView(halves.data(), DType::kF16, {3, 80}).columns(7, 64), GetParam());
+  const auto of_floats =
+      QuantizeMatrix(ConstTensorView(widened.data(), DType::kF32, {3, 80}).columns(7, 64), GetParam());
+  ExpectOk(of_halves.status());
+  ExpectOk(of_floats.status());
+  EXPECT_EQ(of_halves->in_features, 64);
+  EXPECT_EQ(of_halves->values, of_floats->values);
+  EXPECT_EQ(of_halves->scales, of_floats->scales);
 }
 
 TEST_P(QuantizeTest, RefusesOtherMatrices) {
   std::vector<float> weight(96, 1.0f);
-  QuantizedMatrix matrix;
-  const auto code = [&](const ConstTensorView& view, int bits) {
-    return QuantizeMatrix(view, bits, &matrix).code();
+  const auto code = [](const ConstTensorView& view, int bits) {
+    return QuantizeMatrix(view, bits).status().code();
   };
   EXPECT_EQ(code(ConstTensorView(weight.data(), DType::kF32, {2, 48}), GetParam()),
             absl::StatusCode::kInvalidArgument);

@@ -89,9 +89,9 @@ class KeptWeights final : public WeightStore {
   std::optional<QuantizedMatrix> Blocks(WeightKind kind, std::int64_t layer) const {
     const int bits = bits_(kind, layer);
     if (bits == 0 || WeightShape(config_, kind).rank() != 2) return std::nullopt;
-    QuantizedMatrix matrix;
-    if (!QuantizeMatrix(random_.Load(kind, layer)->view(), bits, &matrix).ok()) return std::nullopt;
-    return matrix;
+    auto matrix = QuantizeMatrix(random_.Load(kind, layer)->view(), bits);
+    if (!matrix.ok()) return std::nullopt;
+    return *std::move(matrix);
   }
 
   const ModelConfig config_;

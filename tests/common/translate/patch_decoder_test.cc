@@ -140,13 +140,13 @@ TEST_P(PatchDecoderTest, TakesSeparateWeights) {
 
 // The maps are few enough rows for a product that would round them.
 TEST_P(PatchDecoderTest, RoundsNothingBesideAQuantisedProjection) {
-  QuantizedMatrix quantized;
-  ASSERT_TRUE(QuantizeMatrix(weight_.view(), 8, &quantized).ok());
+  const auto quantized = QuantizeMatrix(weight_.view(), 8);
+  ASSERT_TRUE(quantized.ok()) << quantized.status();
   std::vector<float> values(static_cast<std::size_t>(2 * kDKv * kHidden));
-  for (std::int64_t o = 0; o < 2 * kDKv; ++o) DequantizeRow(quantized, o, values.data() + o * kHidden);
+  for (std::int64_t o = 0; o < 2 * kDKv; ++o) DequantizeRow(*quantized, o, values.data() + o * kHidden);
   weight_.values = values;
   const std::int64_t cut = kDKv;
-  const auto weight = *backend_->PackQuantized(quantized, bias_.view(), absl::MakeConstSpan(&cut, 1));
+  const auto weight = *backend_->PackQuantized(*quantized, bias_.view(), absl::MakeConstSpan(&cut, 1));
   Check(Projection(*weight), 1e-4);
 }
 
