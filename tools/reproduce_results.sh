@@ -83,15 +83,21 @@ drift+=(--windows "$((windows == 1 ? 2 : windows))")
 # Whether OUT/NAME.json is of a whole run: one that was interrupted writes what it has, and says so.
 is_whole() { [ -f "$out/$1.json" ] && ! grep -qE '^  "(interrupted|error)":' "$out/$1.json"; }
 
+# Whether NAME need not be measured again; says so, or that it begins.
+measured() {
+  if [ "$fresh" = no ] && is_whole "$1"; then
+    say "$1: measured before"
+  else
+    say "$1"
+    return 1
+  fi
+}
+
 # once NAME COMMAND...: runs COMMAND --json OUT/NAME.json, unless that is there.
 once() {
   local name=$1
   shift
-  if [ "$fresh" = no ] && is_whole "$name"; then
-    say "$name: measured before"
-    return
-  fi
-  say "$name"
+  measured "$name" && return
   rm -f "$out/$name.json"
   "$@" --json "$out/$name.json"
 }
@@ -100,11 +106,7 @@ once() {
 printed() {
   local name=$1
   shift
-  if [ "$fresh" = no ] && is_whole "$name"; then
-    say "$name: measured before"
-    return
-  fi
-  say "$name"
+  measured "$name" && return
   "$@" > "$out/$name.json.new"
   mv "$out/$name.json.new" "$out/$name.json"
 }

@@ -4,24 +4,15 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/e2e/daemon_pair.h"
-#include "tests/support/temp_dir.h"
+#include "tests/e2e/tiny_pair_fixture.h"
 
 namespace scd::testing {
 namespace {
 
 using nlohmann::json;
 
-class BenchTinyTest : public ::testing::Test {
+class BenchTinyTest : public TinyPairFixture {
  protected:
-  void SetUp() override {
-    const auto files = MakeTinyPair(dir_.path());
-    ASSERT_TRUE(files.ok()) << files.status();
-    auto pair = DaemonPair::Start(*files);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    pair_ = *std::move(pair);
-  }
-
   // What the client was given beside the address, and the document that it wrote.
   json Bench(std::vector<std::string> arguments, int expected_exit = 0) {
     const std::string path = dir_.File("load.json");
@@ -30,9 +21,6 @@ class BenchTinyTest : public ::testing::Test {
     EXPECT_EQ(run.exit_code, expected_exit) << run.output;
     return json::parse(ReadFile(path), nullptr, /*allow_exceptions=*/false);
   }
-
-  TempDir dir_;
-  std::unique_ptr<DaemonPair> pair_;
 };
 
 TEST_F(BenchTinyTest, ClosedLoopSweep) {

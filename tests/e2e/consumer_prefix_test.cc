@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/e2e/daemon_pair.h"
-#include "tests/support/temp_dir.h"
+#include "tests/e2e/tiny_pair_fixture.h"
 
 namespace scd::testing {
 namespace {
@@ -20,16 +19,9 @@ std::vector<std::int32_t> WithQuestion(std::int32_t question) {
   return ids;
 }
 
-class ConsumerPrefixTest : public ::testing::Test {
+class ConsumerPrefixTest : public TinyPairFixture {
  protected:
-  void SetUp() override {
-    auto files = MakeTinyPair(dir_.path());
-    ASSERT_TRUE(files.ok()) << files.status();
-    files->consumer_settings.emplace_back("max_uncoded_tokens=0");
-    auto pair = DaemonPair::Start(*files);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    pair_ = *std::move(pair);
-  }
+  ConsumerPrefixTest() : TinyPairFixture({"max_uncoded_tokens=0"}) {}
 
   // Each call has a client of its own.
   Answer Ask(std::int32_t question, const std::string& mode, bool shares = true) {
@@ -40,9 +32,6 @@ class ConsumerPrefixTest : public ::testing::Test {
     EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
     return answer;
   }
-
-  TempDir dir_;
-  std::unique_ptr<DaemonPair> pair_;
 };
 
 TEST_F(ConsumerPrefixTest, TheSecondRequestTakesTheBeginningOver) {

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/e2e/daemon_pair.h"
-#include "tests/support/temp_dir.h"
+#include "tests/e2e/tiny_pair_fixture.h"
 
 namespace scd::testing {
 namespace {
@@ -21,16 +20,8 @@ std::vector<std::int32_t> Prompt(int client) {
   return ids;
 }
 
-class ProducerPrefixTest : public ::testing::Test {
+class ProducerPrefixTest : public TinyPairFixture {
  protected:
-  void SetUp() override {
-    const auto files = MakeTinyPair(dir_.path());
-    ASSERT_TRUE(files.ok()) << files.status();
-    auto pair = DaemonPair::Start(*files);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    pair_ = *std::move(pair);
-  }
-
   // All at one time, for all that they need; the answers are checked against the model's own.
   std::vector<Answer> AskAll() {
     std::vector<Answer> answers(kClients);
@@ -54,9 +45,6 @@ class ProducerPrefixTest : public ::testing::Test {
     }
     return answers;
   }
-
-  TempDir dir_;
-  std::unique_ptr<DaemonPair> pair_;
 };
 
 TEST_F(ProducerPrefixTest, TheProducerPrefillsItOnceWhateverTheConsumerAsksFor) {

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/e2e/daemon_pair.h"
-#include "tests/support/temp_dir.h"
+#include "tests/e2e/tiny_pair_fixture.h"
 
 namespace scd::testing {
 namespace {
@@ -19,16 +18,8 @@ std::vector<std::int32_t> Prompt(std::size_t length, std::int32_t seed = 1) {
   return ids;
 }
 
-class TinyPairTest : public ::testing::Test {
+class TinyPairTest : public TinyPairFixture {
  protected:
-  void SetUp() override {
-    const auto files = MakeTinyPair(dir_.path());
-    ASSERT_TRUE(files.ok()) << files.status();
-    auto pair = DaemonPair::Start(*files);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    pair_ = *std::move(pair);
-  }
-
   // The whole way, whatever was asked before.
   Answer Generate(const std::string& mode, v1::Policy policy, std::size_t length = 60) {
     v1::GenerateRequest request = ConsumerClient::Request(Prompt(length), mode, policy);
@@ -49,9 +40,6 @@ class TinyPairTest : public ::testing::Test {
     client.join();
     return answer;
   }
-
-  TempDir dir_;
-  std::unique_ptr<DaemonPair> pair_;
 };
 
 TEST_F(TinyPairTest, AnswersThroughTheCodesEqualTheModelsOwn) {

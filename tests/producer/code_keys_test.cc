@@ -7,20 +7,13 @@
 
 #include "common/cache/block_keys.h"
 #include "gtest/gtest.h"
+#include "tests/producer/code_samples.h"
 
 namespace scd {
 namespace {
 
-Digest Name(const std::string& text) {
-  return DigestBuilder("test").AddString(text).Finish();
-}
-
-LayerPlan Plan() {
-  LayerPlan plan;
-  plan.layers = {{.treatment = LayerTreatment::kReuse, .rank_k = 4, .rank_v = 6},
-                 {.treatment = LayerTreatment::kPatch, .rank_h = 8}};
-  return plan;
-}
+using testing::Name;
+using testing::Plan;
 
 std::vector<std::int32_t> Tokens(std::size_t count) {
   std::vector<std::int32_t> tokens(count);

@@ -5,22 +5,15 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/producer/code_samples.h"
 
 namespace scd {
 namespace {
 
 using ::testing::ElementsAre;
 
-Digest Name(const std::string& text) {
-  return DigestBuilder("test").AddString(text).Finish();
-}
-
-LayerPlan Plan() {
-  LayerPlan plan;
-  plan.layers = {{.treatment = LayerTreatment::kReuse, .rank_k = 4, .rank_v = 6},
-                 {.treatment = LayerTreatment::kPatch, .rank_h = 8}};
-  return plan;
-}
+using testing::Name;
+using testing::Plan;
 
 std::shared_ptr<const CodeBlock> Block(std::size_t bytes, char fill = 'x') {
   auto block = std::make_shared<CodeBlock>();
