@@ -4,9 +4,7 @@
 //   kernels_benchmark [--device=cpu] [--math=f32|bf16|auto] [--threads=N] [Google Benchmark's own flags]
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -29,12 +27,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", backend.status().ToString().c_str());
     return 1;
   }
-  const unsigned cores = std::thread::hardware_concurrency();
-  const int threads = options.num_threads > 0 ? options.num_threads : static_cast<int>(cores > 0 ? cores : 1);
   scd::Rig rig;
   rig.backend = *std::move(backend);
   rig.stream = *rig.backend->CreateStream();
-  rig.peak = scd::MeasurePeak(threads);
+  rig.peak = scd::MeasurePeak(options.num_threads);
   benchmark::AddCustomContext("backend", rig.backend->Describe());
   benchmark::AddCustomContext("peak_read_bytes_per_s", std::to_string(rig.peak.read_bytes_per_s));
   benchmark::AddCustomContext("peak_product_flop_per_s", std::to_string(rig.peak.product_flop_per_s));

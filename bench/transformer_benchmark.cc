@@ -14,7 +14,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -206,12 +205,10 @@ void Print(std::FILE* out, const char* what, const char* size, const nlohmann::j
 
 absl::Status Run(const Options& options) {
   std::FILE* const text = options.json == "-" ? stderr : stdout;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = options.backend.num_threads == 0 ? std::max(1, cores) : options.backend.num_threads;
   SCD_ASSIGN_OR_RETURN(Benchmark benchmark, Benchmark::Create(options));
   std::fprintf(text, "%s\n", benchmark.Describe().c_str());
-  const MachinePeak peak = MeasurePeak(threads);
-  std::fprintf(text, "this machine reads %.1f GB/s\n", peak.read_bytes_per_s / 1e9);
+  const double read_bytes_per_s = ReadPeak(options.backend.num_threads);
+  std::fprintf(text, "this machine reads %.1f GB/s\n", read_bytes_per_s / 1e9);
 
   nlohmann::json document = {{"model", benchmark.model().description},
                              {"weights", benchmark.transformer().weights_description()},
@@ -219,7 +216,7 @@ absl::Status Run(const Options& options) {
                              {"step_bytes", benchmark.transformer().step_bytes()},
                              {"kv_dtype", std::string(DTypeName(options.kv_dtype))},
                              {"backend", benchmark.backend().Describe()},
-                             {"read_bytes_per_s", peak.read_bytes_per_s},
+                             {"read_bytes_per_s", read_bytes_per_s},
                              {"chunk", options.chunk},
                              {"context", options.context},
                              {"steps", options.steps},
@@ -231,7 +228,7 @@ absl::Status Run(const Options& options) {
     document["prefill"].push_back(entry);
   }
   for (const std::int64_t batch : options.decode_batches) {
-    SCD_ASSIGN_OR_RETURN(const nlohmann::json entry, benchmark.Decode(batch, peak.read_bytes_per_s));
+    SCD_ASSIGN_OR_RETURN(const nlohmann::json entry, benchmark.Decode(batch, read_bytes_per_s));
     Print(text, "decode batch", "batch", entry);
     document["decode"].push_back(entry);
   }

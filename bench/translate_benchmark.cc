@@ -15,7 +15,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -130,7 +129,7 @@ class Bench {
         seconds[name].push_back(taken.count());
         cpu_seconds[name].push_back(static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
       }
-      peak = std::max(peak, MeasurePeak(threads()).product_flop_per_s);
+      peak = std::max(peak, ProductPeak(options_.backend.num_threads));
     }
     nlohmann::json result = {{"tokens", tokens}, {"peak_gflops", 1e-9 * peak}};
     for (const auto& [name, work] : works) {
@@ -151,11 +150,6 @@ class Bench {
   }
 
  private:
-  int threads() const {
-    const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return options_.backend.num_threads == 0 ? all : options_.backend.num_threads;
-  }
-
   absl::Status PrepareTranslators() {
     testing::TinyBundleOptions bundle_options;
     bundle_options.max_rank_k = bundle_options.default_rank_k = 96;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bad_operand.h"
@@ -120,7 +118,7 @@ absl::Status CheckMatMul(const ConstTensorView& x, const PackedWeight& weight, c
                          const MatMulOptions& options, Device device) {
   constexpr std::string_view kOp = "MatMul";
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, weight.in_features()}));
-  const ColumnRange columns = ResultColumns(weight, options);
+  const ColumnRange columns = ResultColumns(weight, options.columns);
   const absl::Span<const std::int64_t> cuts = weight.cuts();
   for (const std::int64_t column : {columns.begin, columns.end}) {
     if (column != 0 && column != weight.out_features() &&
@@ -134,8 +132,8 @@ absl::Status CheckMatMul(const ConstTensorView& x, const PackedWeight& weight, c
   return CheckOperand(kOp, "out", out, device, kFloat, {x.dim(0), columns.end - columns.begin});
 }
 
-ColumnRange ResultColumns(const PackedWeight& weight, const MatMulOptions& options) {
-  return {options.columns.begin, options.columns.end == 0 ? weight.out_features() : options.columns.end};
+ColumnRange ResultColumns(const PackedWeight& weight, ColumnRange columns) {
+  return {columns.begin, columns.end == 0 ? weight.out_features() : columns.end};
 }
 
 absl::Status CheckGemm(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& c,
@@ -159,14 +157,21 @@ absl::Status CheckRmsNorm(const ConstTensorView& x, const ConstTensorView& weigh
   return absl::OkStatus();
 }
 
+absl::Status CheckRopeTable(std::string_view op, std::string_view operand, const RopeTable& table,
+                            std::int64_t head_dim, Device device) {
+  SCD_RETURN_IF_ERROR(CheckOperand(op, absl::StrCat(Text(operand), ".cos"), table.cos, device, kFloat,
+                                   {kAnyDim, head_dim / 2}));
+  return CheckOperand(op, absl::StrCat(Text(operand), ".sin"), table.sin, device, kFloat,
+                      {table.cos.dim(0), head_dim / 2});
+}
+
 absl::Status CheckRope(const ConstTensorView& x, const ConstTensorView& positions, const RopeTable& table,
                        Device device) {
   constexpr std::string_view kOp = "Rope";
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "x", x, device, kFloat, {kAnyDim, kAnyDim, kAnyDim}));
   if (x.dim(2) % 2 != 0) return Bad(kOp, "x", "has an odd head_dim, ", x.dim(2));
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {x.dim(0)}));
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "table.cos", table.cos, device, kFloat, {kAnyDim, x.dim(2) / 2}));
-  return CheckOperand(kOp, "table.sin", table.sin, device, kFloat, {table.cos.dim(0), x.dim(2) / 2});
+  return CheckRopeTable(kOp, "table", table, x.dim(2), device);
 }
 
 absl::Status CheckSwiGlu(const ConstTensorView& gate, const ConstTensorView& up, const ConstTensorView& out,

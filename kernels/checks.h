@@ -34,6 +34,9 @@ absl::Status CheckGemm(const ConstTensorView& a, const ConstTensorView& b, const
                        const GemmOptions& options, Device device);
 absl::Status CheckRmsNorm(const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
                           const ConstTensorView& out, Device device);
+// `operand` in what is said of it; as Rope takes it for heads of head_dim.
+absl::Status CheckRopeTable(std::string_view op, std::string_view operand, const RopeTable& table,
+                            std::int64_t head_dim, Device device);
 absl::Status CheckRope(const ConstTensorView& x, const ConstTensorView& positions, const RopeTable& table,
                        Device device);
 absl::Status CheckSwiGlu(const ConstTensorView& gate, const ConstTensorView& up, const ConstTensorView& out,
@@ -49,8 +52,8 @@ absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight&
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
                             const AttentionOptions& options, const ConstTensorView& out, Device device);
 
-// options.columns with its end filled in.
-ColumnRange ResultColumns(const PackedWeight& weight, const MatMulOptions& options);
+// `columns` of a product with `weight`, with the end filled in.
+ColumnRange ResultColumns(const PackedWeight& weight, ColumnRange columns);
 
 // --- values in host memory ---
 

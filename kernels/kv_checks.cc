@@ -66,8 +66,7 @@ absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight&
   SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {codes.dim(0)}));
   if (rope == nullptr) return absl::OkStatus();
   if (head_dim % 2 != 0) return Bad(kOp, "rope", "cannot turn heads of odd size ", head_dim);
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "rope.cos", rope->cos, device, kFloat, {kAnyDim, head_dim / 2}));
-  return CheckOperand(kOp, "rope.sin", rope->sin, device, kFloat, {rope->cos.dim(0), head_dim / 2});
+  return CheckRopeTable(kOp, "rope", *rope, head_dim, device);
 }
 
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,

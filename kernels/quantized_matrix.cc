@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bad_operand.h"
 #include "kernels/dtype.h"
 
 namespace scd {
@@ -16,13 +17,13 @@ constexpr int kMax4 = 15;
 constexpr int kMax8 = 127;
 
 template <typename... Parts>
-absl::Status Bad(const Parts&... parts) {
+absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
 absl::Status CheckCount(std::string_view field, std::size_t count, std::int64_t expected) {
   if (count == static_cast<std::size_t>(expected)) return absl::OkStatus();
-  return Bad(absl::string_view(field.data(), field.size()), " has ", count, " elements, expected ", expected);
+  return Invalid(Text(field), " has ", count, " elements, expected ", expected);
 }
 
 bool AllFinite(const std::vector<float>& numbers) {
@@ -63,13 +64,14 @@ std::int8_t RoundTo(double value, double least, double greatest) {
 }  // namespace
 
 absl::Status QuantizedMatrix::Validate() const {
-  if (bits != 4 && bits != 8) return Bad("bits is ", bits, ", expected 4 or 8");
-  if (out_features < 1) return Bad("out_features is ", out_features);
+  if (bits != 4 && bits != 8) return Invalid("bits is ", bits, ", expected 4 or 8");
+  if (out_features < 1) return Invalid("out_features is ", out_features);
   if (in_features < 1 || in_features % kWeightGroup != 0) {
-    return Bad("in_features is ", in_features, ", expected a multiple of ", kWeightGroup);
+    return Invalid("in_features is ", in_features, ", expected a multiple of ", kWeightGroup);
   }
   if (in_features > std::numeric_limits<std::int64_t>::max() / out_features) {
-    return Bad("out_features is ", out_features, " and in_features ", in_features, ", too large together");
+    return Invalid("out_features is ", out_features, " and in_features ", in_features,
+                   ", too large together");
   }
   const std::int64_t count = out_features * in_features;
   if (absl::Status status = CheckCount("values", values.size(), count); !status.ok()) return status;
@@ -83,21 +85,21 @@ absl::Status QuantizedMatrix::Validate() const {
   }
   const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
   if (*least < (bits == 4 ? 0 : -kMax8) || *greatest > (bits == 4 ? kMax4 : kMax8)) {
-    return Bad("values are from ", int{*least}, " to ", int{*greatest}, ", too far for ", bits, " bits");
+    return Invalid("values are from ", int{*least}, " to ", int{*greatest}, ", too far for ", bits, " bits");
   }
-  if (!AllFinite(scales)) return Bad("scales are not all finite");
-  if (!AllFinite(minimums)) return Bad("minimums are not all finite");
+  if (!AllFinite(scales)) return Invalid("scales are not all finite");
+  if (!AllFinite(minimums)) return Invalid("minimums are not all finite");
   return absl::OkStatus();
 }
 
 absl::StatusOr<QuantizedMatrix> QuantizeMatrix(ConstTensorView weight, int bits) {
-  if (bits != 4 && bits != 8) return Bad("bits is ", bits, ", expected 4 or 8");
+  if (bits != 4 && bits != 8) return Invalid("bits is ", bits, ", expected 4 or 8");
   const bool is_float =
       weight.dtype() == DType::kF32 || weight.dtype() == DType::kF16 || weight.dtype() == DType::kBF16;
   if (weight.rank() != 2 || !is_float || weight.empty() || weight.device() != Device::kHost ||
       weight.dim(0) < 1 || weight.dim(1) < 1 || weight.dim(1) % kWeightGroup != 0 || weight.stride(1) != 1) {
-    return Bad("weight has shape ", weight.shape().ToString(),
-               ", expected a matrix of floats on the host with a multiple of ", kWeightGroup, " columns");
+    return Invalid("weight has shape ", weight.shape().ToString(),
+                   ", expected a matrix of floats on the host with a multiple of ", kWeightGroup, " columns");
   }
   QuantizedMatrix matrix;
   matrix.bits = bits;
@@ -110,7 +112,7 @@ absl::StatusOr<QuantizedMatrix> QuantizeMatrix(ConstTensorView weight, int bits)
       for (std::int64_t i = 0; i < kWeightGroup; ++i) numbers[i] = Element(weight, o, begin + i);
       const auto [least, greatest] = std::minmax_element(numbers, numbers + kWeightGroup);
       if (std::any_of(numbers, numbers + kWeightGroup, [](float w) { return !std::isfinite(w); })) {
-        return Bad("weight has a number that is not finite in row ", o);
+        return Invalid("weight has a number that is not finite in row ", o);
       }
       const float minimum = bits == 4 ? RoundDownToF16(*least) : 0.0f;
       const double range = bits == 4 ? double{*greatest} - minimum : std::max(-*least, *greatest);

@@ -1,5 +1,6 @@
 #include "kernels/weight_part.h"
 
+#include "kernels/checks.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -19,6 +20,10 @@ bool AreNeighbours(const TensorView& first, const TensorView& second) {
 }
 
 }  // namespace
+
+std::int64_t WeightPart::end() const {
+  return ResultColumns(*weight, columns).end;
+}
 
 absl::Status MultiplyPart(Backend& backend, Stream& stream, const ConstTensorView& x, const WeightPart& part,
                           const TensorView& out, bool accumulate) {

@@ -26,7 +26,7 @@ struct WeightPart {
   const ProductUpdate* update = nullptr;  // of these columns; nullptr: none
 
   std::int64_t begin() const { return columns.begin; }
-  std::int64_t end() const { return columns.end == 0 ? weight->out_features() : columns.end; }
+  std::int64_t end() const;
   std::int64_t width() const { return end() - begin(); }
 };
 

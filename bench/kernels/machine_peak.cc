@@ -20,6 +20,10 @@ constexpr int kRuns = 5;
 constexpr dnnl_dim_t kSize = 1024;
 constexpr std::size_t kWords = 16 << 20;  // 128 MiB for each thread
 
+int ThreadsOrCores(int threads) {
+  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 // Seconds of the fastest of kRuns, all threads together.
 double BestSeconds(int threads, const std::function<void(int thread)>& work) {
   double best = 1e9;
@@ -35,7 +39,10 @@ double BestSeconds(int threads, const std::function<void(int thread)>& work) {
   return best;
 }
 
+}  // namespace
+
 double ProductPeak(int threads) {
+  threads = ThreadsOrCores(threads);
   const auto count = static_cast<std::size_t>(kSize * kSize);
   std::vector<std::vector<float>> a(static_cast<std::size_t>(threads), std::vector<float>(count, 0.5f));
   auto b = a, c = a;
@@ -51,6 +58,7 @@ double ProductPeak(int threads) {
 }
 
 double ReadPeak(int threads) {
+  threads = ThreadsOrCores(threads);
   std::vector<std::vector<std::uint64_t>> memory(static_cast<std::size_t>(threads),
                                                  std::vector<std::uint64_t>(kWords, 1));
   const double seconds = BestSeconds(threads, [&](int thread) {
@@ -63,8 +71,6 @@ double ReadPeak(int threads) {
   });
   return static_cast<double>(kWords * sizeof(std::uint64_t)) * threads / seconds;
 }
-
-}  // namespace
 
 MachinePeak MeasurePeak(int threads) {
   return {.read_bytes_per_s = ReadPeak(threads), .product_flop_per_s = ProductPeak(threads)};

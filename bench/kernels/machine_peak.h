@@ -12,7 +12,9 @@ struct MachinePeak {
   double product_flop_per_s = 0.0;
 };
 
-// The best of several runs, about a second in all.
+// Each is the best of several runs, less than a second in all. 0 threads: one for each core.
+double ReadPeak(int threads);     // bytes/s
+double ProductPeak(int threads);  // FLOP/s
 MachinePeak MeasurePeak(int threads);
 
 }  // namespace scd

@@ -1,6 +1,5 @@
 // RMSNorm, RoPE, SwiGLU and Embed.
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "bench/kernels/rig.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "kernels/quantized_matrix.h"
 #include "kernels/status_macros.h"

@@ -27,10 +27,6 @@ def run(command):
     return json.loads(done.stdout)
 
 
-def as_lists(rates):
-    return {str(size): list(values) for size, values in rates.items()}
-
-
 class Sides:
     """One method for each contestant: {"prefill": {tokens: [tokens/s]}, "decode": {batch: [tokens/s]}}."""
 
@@ -72,7 +68,7 @@ class Rates:
         self.values = {}
 
     def add(self, side, kind, rates):
-        for size, values in as_lists(rates).items():
+        for size, values in rates.items():
             self.values.setdefault(side, {}).setdefault(kind, {}).setdefault(size, []).extend(values)
 
     def median(self, side, kind, size):

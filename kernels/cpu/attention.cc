@@ -7,8 +7,8 @@
 #include "hwy/aligned_allocator.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/attention_block.h"
+#include "kernels/cpu/cache_line.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/first_error.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/write_kv.h"
 #include "kernels/status_macros.h"
@@ -24,13 +24,15 @@ constexpr std::int64_t kDecodeStretch = 128;
 constexpr std::int64_t kPrefillStretch = 512;
 // With fewer blocks than this for each thread, those of a prefill are cut as well.
 constexpr std::int64_t kBlocksPerThread = 4;
+// States begin on cache lines of their own.
+constexpr std::int64_t kLineFloats = cpu::kCacheLineBytes / static_cast<std::int64_t>(sizeof(float));
 // Below this many multiplications waking another thread costs more than it saves.
 constexpr std::int64_t kMinSharedProducts = 1 << 18;
 
 // Part of a block's positions: number `index` of its stretches.
 struct Stretch {
   std::size_t block;
-  std::size_t index;
+  std::int64_t index;
   cpu::Range positions;
 
   std::int64_t length() const { return positions.end - positions.begin; }
@@ -52,24 +54,28 @@ class AttentionWork {
     for (const Stretch& stretch : stretches_) products += Products(stretch);
     const auto most = static_cast<std::int64_t>(stretches_.size());
     num_runners_ = products < kMinSharedProducts ? 1 : std::min<std::int64_t>(most, num_threads);
-    left_ = std::make_unique<std::atomic<std::size_t>[]>(blocks_.size());
+    left_ = std::make_unique<std::atomic<std::int64_t>[]>(blocks_.size());
     for (std::size_t i = 0; i < blocks_.size(); ++i) left_[i] = states_[i].count;
   }
 
   absl::Status Run(cpu::ThreadPool& pool) {
-    auto states = hwy::AllocateAligned<float>(std::max<std::size_t>(1, state_floats_));
+    const std::int64_t floats = std::max<std::int64_t>(1, state_floats_);
+    const auto states = hwy::AllocateAligned<float>(static_cast<std::size_t>(floats));
     if (states == nullptr) return absl::ResourceExhaustedError("no memory for attention");
-    cpu::FirstError error;
-    pool.ParallelFor(num_runners_, [&](std::int64_t) { error.Update(RunStretches(states.get())); });
-    return error.status();
+    return cpu::RunWithScratch(pool, num_runners_, static_cast<std::int64_t>(stretches_.size()),
+                               {scratch_floats_, "a block of attention"},
+                               [&](std::int64_t i, float* scratch) {
+                                 RunStretch(stretches_[static_cast<std::size_t>(i)], states.get(), scratch);
+                                 return absl::OkStatus();
+                               });
   }
 
  private:
   // What the stretches of a block add up to: `count` states of `size` floats from `offset` on.
   struct States {
-    std::size_t offset;
-    std::size_t size;
-    std::size_t count;
+    std::int64_t offset;
+    std::int64_t size;
+    std::int64_t count;
   };
 
   void AddBlocks(const ConstTensorView& q, const AttentionSequence& sequence, const AttentionOptions& options,
@@ -103,49 +109,36 @@ class AttentionWork {
     std::int64_t length = all.end - all.begin;
     if (decode || few_blocks) length = decode ? kDecodeStretch : kPrefillStretch;
     scratch_floats_ = std::max(scratch_floats_, cpu::AttentionScratchFloats(block));
-    States& states =
-        states_.emplace_back(States{state_floats_, RoundUp(cpu::AttentionStateFloats(block)), 0});
+    const auto floats = static_cast<std::int64_t>(cpu::AttentionStateFloats(block));
+    const std::int64_t size = cpu::Partition::RoundUp(floats, kLineFloats);
+    States& states = states_.emplace_back(States{state_floats_, size, 0});
     for (std::int64_t begin = all.begin; begin < all.end; begin += length) {
       stretches_.push_back({index, states.count++, {begin, std::min(all.end, begin + length)}});
     }
     state_floats_ += states.size * states.count;
   }
 
-  // To whole cache lines.
-  static std::size_t RoundUp(std::size_t floats) { return (floats + 15) / 16 * 16; }
-
   std::int64_t Products(const Stretch& stretch) const {
     const cpu::AttentionBlock& block = blocks_[stretch.block];
     return stretch.length() * block.vectors() * 2 * block.kv->k_pages.dim(3);
   }
 
-  // Takes stretches until none is left; who ends the last of a block joins them.
-  absl::Status RunStretches(float* states) {
-    auto scratch = hwy::AllocateAligned<float>(scratch_floats_);
-    if (scratch == nullptr) return absl::ResourceExhaustedError("no memory for a block of attention");
-    std::vector<const float*> joined;
-    for (std::size_t i = next_.fetch_add(1); i < stretches_.size(); i = next_.fetch_add(1)) {
-      const Stretch& stretch = stretches_[i];
-      const cpu::AttentionBlock& block = blocks_[stretch.block];
-      const States& own = states_[stretch.block];
-      float* const first = states + own.offset;
-      cpu::AttendStretch(block, stretch.positions, first + stretch.index * own.size, scratch.get());
-      if (left_[stretch.block].fetch_sub(1) > 1) continue;
-      joined.clear();
-      for (std::size_t n = 0; n < own.count; ++n) joined.push_back(first + n * own.size);
-      cpu::JoinStretches(block, joined);
-    }
-    return absl::OkStatus();
+  // Who ends the last stretch of a block joins them.
+  void RunStretch(const Stretch& stretch, float* states, float* scratch) {
+    const cpu::AttentionBlock& block = blocks_[stretch.block];
+    const States& own = states_[stretch.block];
+    float* const first = states + own.offset;
+    cpu::AttendStretch(block, stretch.positions, first + stretch.index * own.size, scratch);
+    if (left_[stretch.block].fetch_sub(1) == 1) cpu::JoinStretches(block, first, own.size, own.count);
   }
 
   std::vector<cpu::AttentionBlock> blocks_;
   std::vector<States> states_;  // of each block
   std::vector<Stretch> stretches_;
-  std::size_t state_floats_ = 0;
+  std::int64_t state_floats_ = 0;
   std::size_t scratch_floats_ = 0;
   std::int64_t num_runners_ = 1;
-  std::unique_ptr<std::atomic<std::size_t>[]> left_;  // of each block: stretches that have not ended
-  std::atomic<std::size_t> next_{0};
+  std::unique_ptr<std::atomic<std::int64_t>[]> left_;  // of each block: stretches that have not ended
 };
 
 }  // namespace

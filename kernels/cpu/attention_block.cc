@@ -54,21 +54,21 @@ void AddScaled(const float* HWY_RESTRICT sums, float factor, std::int64_t head_d
   for (; j < head_dim; ++j) out[j] = (accumulate ? out[j] : 0.0f) + sums[j] * factor;
 }
 
-void Join(const AttentionBlock& block, const float* const* memories, std::size_t count) {
+void Join(const AttentionBlock& block, const float* states, std::int64_t stride, std::int64_t count) {
   const AttentionShape shape(block);
   for (std::int64_t i = 0; i < shape.vectors; ++i) {
     float largest = kNothingYet;
-    for (std::size_t s = 0; s < count; ++s) {
-      largest = std::max(largest, AttentionState(shape, memories[s]).largest[i]);
+    for (std::int64_t s = 0; s < count; ++s) {
+      largest = std::max(largest, AttentionState(shape, states + s * stride).largest[i]);
     }
     float total = 0.0f;
-    for (std::size_t s = 0; s < count; ++s) {
-      const AttentionState state(shape, memories[s]);
+    for (std::int64_t s = 0; s < count; ++s) {
+      const AttentionState state(shape, states + s * stride);
       total += state.total[i] * std::exp2(state.largest[i] - largest);
     }
     float* out = block.out + VectorOffset(block, i, block.out_stride);
-    for (std::size_t s = 0; s < count; ++s) {
-      const AttentionState state(shape, memories[s]);
+    for (std::int64_t s = 0; s < count; ++s) {
+      const AttentionState state(shape, states + s * stride);
       const float factor = std::exp2(state.largest[i] - largest) / total;
       AddScaled(state.sums + i * state.stride, factor, shape.head_dim, s > 0, out);
     }
@@ -103,8 +103,9 @@ void AttendStretch(const AttentionBlock& block, Range positions, float* state, f
   HWY_DYNAMIC_DISPATCH(Attend)(block, positions, state, scratch);
 }
 
-void JoinStretches(const AttentionBlock& block, absl::Span<const float* const> states) {
-  HWY_DYNAMIC_DISPATCH(Join)(block, states.data(), states.size());
+void JoinStretches(const AttentionBlock& block, const float* states, std::int64_t stride,
+                   std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Join)(block, states, stride, count);
 }
 
 }  // namespace scd::cpu

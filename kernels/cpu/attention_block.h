@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "kernels/cpu/partition.h"
 #include "kernels/paged_kv.h"
 
@@ -44,8 +43,9 @@ std::size_t AttentionScratchFloats(const AttentionBlock& block);
 // aligned as AllocateAligned does and need no initial value.
 void AttendStretch(const AttentionBlock& block, Range positions, float* state, float* scratch);
 
-// Writes the block's result, joined from the states of stretches that together are its positions.
-void JoinStretches(const AttentionBlock& block, absl::Span<const float* const> states);
+// Writes the block's result, joined from `count` states, `stride` floats apart, of stretches that together
+// are its positions.
+void JoinStretches(const AttentionBlock& block, const float* states, std::int64_t stride, std::int64_t count);
 
 }  // namespace scd::cpu
 

@@ -14,6 +14,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/attention_state.h"
+#include "kernels/cpu/cache_line.h"
 #include "kernels/cpu/dot_tile-inl.h"
 #include "kernels/cpu/exp2-inl.h"
 #include "kernels/cpu/kv_slots.h"

@@ -30,9 +30,7 @@ class Bf16Weight final : public CpuWeight {
     return packed;
   }
 
-  std::int64_t size_bytes() const override {
-    return out_features() * in_features() * static_cast<std::int64_t>(sizeof(std::uint16_t));
-  }
+  std::int64_t size_bytes() const override { return DenseBytes(DType::kBF16); }
 
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
@@ -88,10 +86,10 @@ class Bf16Weight final : public CpuWeight {
       }
       ConvertRow(DType::kBF16, values_.get() + slice.begin * in_features(), DType::kF32, widened.get(),
                  count * in_features());
-      ApplyBias(slice_out, slice, accumulate);
+      const bool adds = ApplyBias(slice_out, slice, accumulate);
       error.Update(Sgemm(out.dim(0), count, in_features(), 1.0f, {rounded, in_features()},
-                         {widened.get(), in_features(), true}, accumulate || bias() != nullptr ? 1.0f : 0.0f,
-                         slice_out.as<float>(), std::max(out.stride(0), out.dim(1))));
+                         {widened.get(), in_features(), true}, adds ? 1.0f : 0.0f, slice_out.as<float>(),
+                         std::max(out.stride(0), out.dim(1))));
     });
     return error.status();
   }

@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CpuBackend::Create(const BackendOptions
   }
   const int num_threads = options.num_threads == 0 ? UsableCores() : options.num_threads;
   SCD_ASSIGN_OR_RETURN(auto pool, cpu::ThreadPool::Create(num_threads));
-  return absl::WrapUnique<Backend>(new CpuBackend(std::move(pool), products));
+  SCD_ASSIGN_OR_RETURN(auto callers_own, cpu::ThreadPool::Create(1));
+  return absl::WrapUnique<Backend>(new CpuBackend(std::move(pool), std::move(callers_own), products));
 }
 
 std::string CpuBackend::Describe() const {
@@ -87,7 +88,7 @@ absl::Status CpuBackend::MatMul(Stream& /*stream*/, ConstTensorView x, const Pac
   const auto* packed = dynamic_cast<const cpu::CpuWeight*>(&weight);
   if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
   if (x.dim(0) == 0) return absl::OkStatus();
-  const ColumnRange columns = ResultColumns(weight, options);
+  const ColumnRange columns = ResultColumns(weight, options.columns);
   return packed->Multiply(*pool_, x, out, {columns.begin, columns.end}, options.accumulate);
 }
 

@@ -51,10 +51,13 @@ class CpuBackend final : public HostBackend {
  private:
   enum class Products { kF32, kEmulatedBf16, kOneDnnBf16 };
 
-  CpuBackend(std::unique_ptr<cpu::ThreadPool> pool, Products products)
-      : pool_(std::move(pool)), products_(products) {}
+  CpuBackend(std::unique_ptr<cpu::ThreadPool> pool, std::unique_ptr<cpu::ThreadPool> callers_own,
+             Products products)
+      : pool_(std::move(pool)), callers_own_(std::move(callers_own)), products_(products) {}
 
   const std::unique_ptr<cpu::ThreadPool> pool_;
+  // Of one thread: what is handed to it runs on the thread that calls, such as one that runs a task of pool_.
+  const std::unique_ptr<cpu::ThreadPool> callers_own_;
   const Products products_;
 };
 

@@ -12,8 +12,8 @@ absl::Status CpuWeight::SetBias(const ConstTensorView& bias) {
   return absl::OkStatus();
 }
 
-void CpuWeight::ApplyBias(const TensorView& out, Range columns, bool accumulate) const {
-  if (bias_ == nullptr) return;
+bool CpuWeight::ApplyBias(const TensorView& out, Range columns, bool accumulate) const {
+  if (bias_ == nullptr) return accumulate;
   const float* bias_of_columns = bias(columns.begin);
   for (std::int64_t r = 0; r < out.dim(0); ++r) {
     float* row = out.row<float>(r);
@@ -23,6 +23,7 @@ void CpuWeight::ApplyBias(const TensorView& out, Range columns, bool accumulate)
       std::copy_n(bias_of_columns, columns.end - columns.begin, row);
     }
   }
+  return true;
 }
 
 const float* CpuWeight::Panels() const {

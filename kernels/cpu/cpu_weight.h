@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/dtype.h"
 
 namespace scd::cpu {
 
@@ -27,8 +28,8 @@ class CpuWeight : public PackedWeight {
   virtual absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out,
                                 Range columns, bool accumulate) const = 0;
 
-  // [out_features] or nullptr.
-  const float* whole_bias() const { return bias_.get(); }
+  // [out_features], from that of column `begin` on; nullptr where there is none.
+  const float* bias(std::int64_t begin = 0) const { return bias_ == nullptr ? nullptr : bias_.get() + begin; }
   // For an op that multiplies a tile of rows itself: W^T in f32 in panels of kPanelColumns columns,
   // [panels, in_features, kPanelColumns], zeros behind the last column. Made when it is first asked for and
   // kept; nullptr where there is no memory for it, or the layout does not give the numbers back.
@@ -46,11 +47,14 @@ class CpuWeight : public PackedWeight {
 
   // Takes a copy of `bias` [out_features] f32, which may be empty.
   absl::Status SetBias(const ConstTensorView& bias);
-  // From that of column `begin` on; nullptr where there is none.
-  const float* bias(std::int64_t begin = 0) const { return bias_ == nullptr ? nullptr : bias_.get() + begin; }
-  // Puts the bias of `columns` into (or with accumulate adds it to) out [rows, columns], where a product that
-  // adds to out follows. Without a bias it does nothing.
-  void ApplyBias(const TensorView& out, Range columns, bool accumulate) const;
+  // Puts the bias of `columns` into (or with accumulate adds it to) out [rows, columns], before a product.
+  // Answers whether that product must add to out. Without a bias it leaves out as it is.
+  [[nodiscard]] bool ApplyBias(const TensorView& out, Range columns, bool accumulate) const;
+
+  // What W takes where it is kept in `dtype`.
+  std::int64_t DenseBytes(DType dtype) const {
+    return out_features_ * in_features_ * static_cast<std::int64_t>(DTypeBytes(dtype));
+  }
 
  private:
   hwy::AlignedFreeUniquePtr<float[]> MakePanels() const;

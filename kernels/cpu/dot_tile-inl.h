@@ -11,6 +11,7 @@
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/cache_line.h"
 #include "kernels/cpu/widen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -55,8 +56,6 @@ HWY_INLINE void SumsOfLanes(DotVec v0, DotVec v1, DotVec v2, DotVec v3, float* H
 }
 
 #endif
-
-inline constexpr std::int64_t kCacheLineBytes = 64;
 
 // Memory to ask for while sums are computed: some lines for each step along a row, from `address`, which
 // moves on by `step` bytes each time. May be any address.

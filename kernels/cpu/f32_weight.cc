@@ -25,18 +25,15 @@ class F32Weight final : public CpuWeight {
     return packed;
   }
 
-  std::int64_t size_bytes() const override {
-    return out_features() * in_features() * static_cast<std::int64_t>(sizeof(float));
-  }
+  std::int64_t size_bytes() const override { return DenseBytes(DType::kF32); }
 
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
     const float* values = values_.get() + columns.begin * in_features();
     const std::int64_t num_columns = columns.end - columns.begin;
     if (x.dim(0) > kFewRows) {
-      ApplyBias(out, columns, accumulate);
+      const float beta = ApplyBias(out, columns, accumulate) ? 1.0f : 0.0f;
       const ConstTensorView weight(values, DType::kF32, {num_columns, in_features()});
-      const float beta = accumulate || bias() != nullptr ? 1.0f : 0.0f;
       return DenseProduct(pool, x, weight, out, {.transpose_b = true, .beta = beta});
     }
     const FewRowsProduct product{x.as<float>(),       x.stride(0),     x.dim(0),      in_features(),

@@ -54,10 +54,8 @@ class OneDnnProducts {
   // UNIMPLEMENTED where the library has no product with weights in plain order on this CPU.
   absl::Status CheckPlain() const;
 
-  // With a contiguous result. Throws dnnl::error, as the library does.
-  dnnl::matmul::primitive_desc Describe(std::int64_t rows, std::int64_t columns,
-                                        const dnnl::memory::desc& weights) const;
-  // The same, but throws also where all that the library has is its slow reference.
+  // With a contiguous result. Throws dnnl::error, as the library does, and also where all that it has is its
+  // slow reference.
   dnnl::matmul::primitive_desc DescribeFast(std::int64_t rows, std::int64_t columns,
                                             const dnnl::memory::desc& weights) const;
 
@@ -77,6 +75,9 @@ class OneDnnProducts {
     dnnl::memory::desc scratchpad;
   };
 
+  // As DescribeFast, but with whatever the library has.
+  dnnl::matmul::primitive_desc Describe(std::int64_t rows, std::int64_t columns,
+                                        const dnnl::memory::desc& weights) const;
   Made FindOrMake(const Key& key, const dnnl::memory::desc& weights) const;
   // Multiply with a contiguous result.
   absl::Status MultiplyContiguous(const void* x, std::int64_t rows, const dnnl::memory& weights,

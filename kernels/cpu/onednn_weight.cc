@@ -40,9 +40,7 @@ class OneDnnWeight final : public CpuWeight {
     return packed;
   }
 
-  std::int64_t size_bytes() const override {
-    return out_features() * in_features() * static_cast<std::int64_t>(DTypeBytes(dtype_));
-  }
+  std::int64_t size_bytes() const override { return DenseBytes(dtype_); }
 
   absl::Status Multiply(ThreadPool& pool, const ConstTensorView& x, const TensorView& out, Range columns,
                         bool accumulate) const override {
@@ -58,10 +56,9 @@ class OneDnnWeight final : public CpuWeight {
       const TensorView slice_out =
           out.rows(block.begin, count)
               .columns(slice.columns.begin - columns.begin, slice.columns.end - slice.columns.begin);
-      ApplyBias(slice_out, slice.columns, accumulate);
+      const bool adds = ApplyBias(slice_out, slice.columns, accumulate);
       error.Update(slice.product->Multiply(converted.view.rows(block.begin, count).data(), count,
-                                           slice_out.as<float>(), std::max(out.stride(0), out.dim(1)),
-                                           accumulate || bias() != nullptr));
+                                           slice_out.as<float>(), std::max(out.stride(0), out.dim(1)), adds));
     });
     return error.status();
   }

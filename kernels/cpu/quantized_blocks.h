@@ -10,7 +10,6 @@
 #define SCD_KERNELS_CPU_QUANTIZED_BLOCKS_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"

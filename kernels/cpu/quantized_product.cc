@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/cpu/cache_line.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/quantized_product.cc"
 #include "hwy/cache_control.h"
@@ -30,7 +32,6 @@ inline constexpr int kTileRows = kBlockVectors == 1       ? 8
                                  : kBlockVectors == 2     ? 4
                                  : HWY_TARGET == HWY_NEON ? 2
                                                           : 1;
-inline constexpr std::int64_t kLineBytes = 64;
 
 HWY_INLINE hn::Vec<BlockFloats> LoadScales(const float* scales) {
   return hn::LoadU(BlockFloats(), scales);
@@ -115,7 +116,8 @@ HWY_INLINE void MultiplyTile(Tile<Scale> tile, float* HWY_RESTRICT out) {
     for (int v = 0; v < kBlockVectors; ++v) totals[r][v] = hn::Zero(d);
   }
   for (std::int64_t g = 0; g < tile.groups; ++g) {
-    for (std::int64_t byte = 0; byte < tile.ahead_step; byte += kLineBytes) hwy::Prefetch(tile.ahead + byte);
+    for (std::int64_t byte = 0; byte < tile.ahead_step; byte += kCacheLineBytes)
+      hwy::Prefetch(tile.ahead + byte);
     tile.ahead += tile.ahead_step;
 
     typename Dot::Sums sums[kRows][kBlockVectors];

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/convert.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/first_error.h"
 #include "kernels/cpu/onednn_products.h"
@@ -25,11 +24,12 @@ class QuantizedWeight final : public CpuWeight {
   static absl::StatusOr<std::unique_ptr<CpuWeight>> Create(const QuantizedMatrix& weight,
                                                            const ConstTensorView& bias,
                                                            absl::Span<const std::int64_t> cuts, DType dtype) {
+    // Before the work of packing.
+    SCD_RETURN_IF_ERROR(OneDnnProducts(dtype, weight.in_features).CheckPlain());
     SCD_ASSIGN_OR_RETURN(QuantizedBlocks blocks, QuantizedBlocks::Create(weight, cuts));
     auto packed =
         std::unique_ptr<QuantizedWeight>(new QuantizedWeight(weight, cuts, std::move(blocks), dtype));
     SCD_RETURN_IF_ERROR(packed->SetBias(bias));
-    SCD_RETURN_IF_ERROR(packed->products_.CheckPlain());
     return packed;
   }
 
@@ -143,10 +143,9 @@ class QuantizedWeight final : public CpuWeight {
     for (const Range& rows : OneDnnRowBlocks(x.dim(0))) {
       const std::int64_t count = rows.end - rows.begin;
       const TensorView out_rows = out.rows(rows.begin, count);
-      ApplyBias(out_rows, {first, first + columns}, accumulate);
+      const bool adds = ApplyBias(out_rows, {first, first + columns}, accumulate);
       SCD_RETURN_IF_ERROR(products_.Multiply(x.rows(rows.begin, count).data(), count, weights, columns,
-                                             out_rows.as<float>(), out.stride(0),
-                                             accumulate || bias() != nullptr));
+                                             out_rows.as<float>(), out.stride(0), adds));
     }
     return absl::OkStatus();
   }

@@ -1,5 +1,3 @@
-#include <cstddef>
-
 #include "kernels/cpu/pointwise.h"
 
 #undef HWY_TARGET_INCLUDE

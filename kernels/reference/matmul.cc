@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "kernels/checks.h"
@@ -74,7 +73,7 @@ absl::Status ReferenceBackend::MatMul(Stream& /*stream*/, ConstTensorView x, con
   SCD_RETURN_IF_ERROR(CheckMatMul(x, weight, out, options, device()));
   const auto* packed = dynamic_cast<const ReferenceWeight*>(&weight);
   if (packed == nullptr) return absl::InvalidArgumentError("MatMul: weight was packed by another backend");
-  const ColumnRange columns = ResultColumns(weight, options);
+  const ColumnRange columns = ResultColumns(weight, options.columns);
   for (std::int64_t r = 0; r < x.dim(0); ++r) {
     const float* x_row = x.row<float>(r);
     float* out_row = out.row<float>(r);
