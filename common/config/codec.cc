@@ -12,6 +12,8 @@ std::string_view CodecName(Codec codec) {
       return "int8";
     case Codec::kInt4:
       return "int4";
+    case Codec::kEntropy:
+      return "entropy";
   }
   return "unknown";
 }
@@ -33,6 +35,8 @@ std::int64_t CodecBits(Codec codec) {
       return 8;
     case Codec::kInt4:
       return 4;
+    case Codec::kEntropy:
+      break;
   }
   return 0;
 }

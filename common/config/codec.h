@@ -17,15 +17,24 @@ enum class Codec : std::uint8_t {
   // groups of tokens for each column, everything else in groups of columns for each token.
   kInt8 = 3,
   kInt4 = 4,
+  // Integers on a grid that is fitted for each latent column, entropy coded with the bundle's tables
+  // (entropy_tables.h). For codes alone: raw state has no tables.
+  kEntropy = 5,
 };
 
-inline constexpr std::array kAllCodecs = {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4};
+inline constexpr std::array kAllCodecs = {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4,
+                                          Codec::kEntropy};
 
-// "bf16", "f32", "int8", "int4".
+// "bf16", "f32", "int8", "int4", "entropy".
 std::string_view CodecName(Codec codec);
 std::optional<Codec> CodecByName(std::string_view name);
 
-// Bits of one number, without scales.
+// Whether a payload's size follows from its numbers alone.
+inline bool HasFixedSize(Codec codec) {
+  return codec != Codec::kEntropy;
+}
+
+// Bits of one number, without scales. Of codecs of fixed size.
 std::int64_t CodecBits(Codec codec);
 
 // Numbers of an integer codec that share a scale and a minimum, and the bytes of the two.
