@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "common/cache/kv_cache_settings.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -79,11 +80,7 @@ absl::StatusOr<std::unique_ptr<PairRunner>> PairRunner::Create(const Transformer
 
 absl::Status PairRunner::InitSide(const Transformer& model, const TraceShape& shape, Side& side) const {
   side.model = &model;
-  const ModelConfig& config = model.config();
-  const KvLayout layout{.num_layers = config.num_layers,
-                        .num_kv_heads = config.num_kv_heads,
-                        .head_dim = config.head_dim,
-                        .page_tokens = kPageTokens};
+  const KvLayout layout = LayoutFor({.page_tokens = kPageTokens}, model.config());
   SCD_ASSIGN_OR_RETURN(side.cache,
                        PagedKvCache::Create(model.backend(), layout, MostPages(prefixes_, groups_)));
   SCD_ASSIGN_OR_RETURN(side.workspace, model.CreateWorkspace(pass_tokens_, 0));

@@ -34,7 +34,7 @@ ActiveRequest::ActiveRequest(EngineRequestId id, EngineRequest request,
       observer_(std::move(observer)),
       submitted_(Clock::now()),
       tokens_(KnownTokens(request_)),
-      staged_passed_(request_.staged_begin == request_.staged_end),
+      staged_passed_(!staged()),
       sampler_(request_.sampling) {}
 
 SequenceOptions ActiveRequest::PagesAtAdmission(std::int64_t page_tokens) const {
@@ -76,7 +76,7 @@ void ActiveRequest::PassStagedPositions() {
 }
 
 std::int64_t ActiveRequest::shareable_end() const {
-  if (request_.staged_begin == request_.staged_end) return std::min(next_position_, prompt_size());
+  if (!staged()) return std::min(next_position_, prompt_size());
   return shared_end_.value_or(0);
 }
 

@@ -52,9 +52,9 @@ class ActiveRequest {
   Sequence& sequence() { return *sequence_; }
   bool has_pages() const { return sequence_ != nullptr && !sequence_->swapped_out(); }
   // Whether somebody else writes into its pages, or will once it has them.
-  bool being_rebuilt() const { return request_.staged_begin < request_.staged_end && !staged_passed_; }
+  bool being_rebuilt() const { return !staged_passed_; }
   // Whether its pages may be moved away: nobody else writes into them.
-  bool preemptible() const { return has_pages() && staged_passed_; }
+  bool preemptible() const { return has_pages() && !being_rebuilt(); }
   // The blocks inside [0, shareable_end()) are as their keys say; whether more will follow.
   std::int64_t shareable_end() const;
   bool shares_all() const { return staged_passed_ && (shared_end_ || next_position_ >= prompt_size()); }
@@ -89,6 +89,8 @@ class ActiveRequest {
   void TellDone(const absl::Status& status, FinishReason reason);
 
  private:
+  // Whether positions arrive from elsewhere at all.
+  bool staged() const { return request_.staged_begin < request_.staged_end; }
   std::int64_t prompt_size() const { return static_cast<std::int64_t>(request_.prompt.size()); }
   // One more than the last position that the native part computes.
   std::int64_t native_end() const;
@@ -104,9 +106,9 @@ class ActiveRequest {
   EngineTimings timings_;
 
   std::shared_ptr<Sequence> sequence_;
-  std::vector<std::int32_t> tokens_;        // prompt, then continuation or output
-  std::int64_t next_position_ = 0;          // first position whose K and V are not there
-  bool staged_passed_ = false;              // next_position_ lies behind what was staged
+  std::vector<std::int32_t> tokens_;  // prompt, then continuation or output
+  std::int64_t next_position_ = 0;    // first position whose K and V are not there
+  bool staged_passed_ = false;        // next_position_ lies behind what was staged; true where nothing is
   std::optional<std::int64_t> staged_end_;  // once staging ended
   std::optional<std::int64_t> shared_end_;  // of a staged request, once it has passed
   std::optional<Clock::time_point> waits_until_;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/cache/paged_kv_cache.h"
 #include "common/config/transfer_modes.h"
 #include "common/model/model_description.h"
 #include "common/model/model_source.h"
@@ -99,9 +98,9 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   const Model& model = files_->model;
   auto server = std::make_unique<Server>();
   SCD_ASSIGN_OR_RETURN(server->backend, CreateBackend(config_.backend));
-  SCD_ASSIGN_OR_RETURN(server->transformer,
-                       Transformer::Create(model.config, *model.weights, *server->backend,
-                                           {.weights = config_.model.weights}));
+  SCD_ASSIGN_OR_RETURN(
+      server->transformer,
+      Transformer::Create(model.config, *model.weights, *server->backend, {.weights = model.weights_format}));
   files_->model.description = DescribeLoaded(model, *server->transformer);
   const KvCacheSettings& pool = config_.kv_cache.pool;
   const KvLayout layout = LayoutFor(pool, model.config);
@@ -174,23 +173,25 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
 }
 
 void ConsumerDaemon::AddMetrics(MetricsRegistry& metrics, const Engine& engine) const {
+  const auto read = [&engine](std::int64_t Engine::Stats::*field) {
+    return [&engine, field] { return static_cast<double>(engine.stats().*field); };
+  };
   metrics.AddGauge("scd_kv_pages_used", "Pages of the KV cache that requests hold.",
-                   [&engine] { return static_cast<double>(engine.stats().pages_used); });
-  metrics.AddGauge("scd_kv_pages_total", "Pages of the KV cache.",
-                   [&engine] { return static_cast<double>(engine.stats().pages_total); });
+                   read(&Engine::Stats::pages_used));
+  metrics.AddGauge("scd_kv_pages_total", "Pages of the KV cache.", read(&Engine::Stats::pages_total));
   metrics.AddGauge("scd_kv_pages_cached", "Pages of the KV cache whose blocks are known, held or not.",
-                   [&engine] { return static_cast<double>(engine.stats().pages_indexed); });
+                   read(&Engine::Stats::pages_indexed));
   metrics.AddCounter("scd_kv_pages_evicted_total",
                      "Pages with known blocks that were given to other requests.",
-                     [&engine] { return static_cast<double>(engine.stats().pages_evicted); });
+                     read(&Engine::Stats::pages_evicted));
   metrics.AddGauge("scd_requests_queued", "Requests that wait for pages, or for another's blocks.",
-                   [&engine] { return static_cast<double>(engine.stats().requests_queued); });
+                   read(&Engine::Stats::requests_queued));
   metrics.AddGauge("scd_requests_swapped", "Requests whose pages are in host memory.",
-                   [&engine] { return static_cast<double>(engine.stats().requests_swapped); });
+                   read(&Engine::Stats::requests_swapped));
   metrics.AddCounter("scd_preemptions_total", "Times that a request had to give its pages up.",
-                     [&engine] { return static_cast<double>(engine.stats().preemptions); });
+                     read(&Engine::Stats::preemptions));
   metrics.AddCounter("scd_kv_swapped_bytes_total", "Bytes of pages that were moved to host memory.",
-                     [&engine] { return static_cast<double>(engine.stats().swapped_bytes); });
+                     read(&Engine::Stats::swapped_bytes));
   InfoMetrics info(metrics);
   info.SetModel(files_->model.description, files_->model.digest.ToHex());
   if (files_->bundle != nullptr) info.AddBundle(files_->bundle->folder(), files_->bundle->digest().ToHex());

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/types/span.h"
+#include "common/cache/kv_cache_settings.h"
 #include "common/cache/paged_kv_cache.h"
 #include "consumer/active_request.h"
 #include "consumer/engine_checks.h"
@@ -279,8 +281,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transf
                                                        const EngineOptions& options) {
   SCD_RETURN_IF_ERROR(CheckEngineOptions(options));
   const ModelConfig& config = transformer.config();
-  const KvLayout layout{config.num_layers, config.num_kv_heads, config.head_dim, options.page_tokens,
-                        options.kv_dtype};
+  const KvLayout layout = LayoutFor({.page_tokens = options.page_tokens, .dtype = options.kv_dtype}, config);
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,
                        PagedKvCache::Create(transformer.backend(), layout, options.num_pages));
   const std::int64_t score_rows =

@@ -16,7 +16,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/cache/sequence.h"
 #include "common/io/digest.h"
 #include "common/model/transformer.h"

@@ -1,22 +1,15 @@
 #include "consumer/prefix_keys.h"
 
-#include "absl/strings/string_view.h"
 #include "common/cache/block_keys.h"
+#include "common/model/string_views.h"
 
 namespace scd {
-namespace {
-
-absl::string_view A(std::string_view text) {
-  return {text.data(), text.size()};
-}
-
-}  // namespace
 
 PrefixKeys::PrefixKeys(const PrefixKeysOptions& options) : options_(options) {
   native_ = DigestBuilder("scd.kv_state.native.v1")
                 .AddDigest(options.model)
                 .AddString(options.weights)
-                .AddString(A(DTypeName(options.kv_dtype)))
+                .AddString(ToAbsl(DTypeName(options.kv_dtype)))
                 .AddInt(options.page_tokens)
                 .Finish();
 }
@@ -30,7 +23,7 @@ std::vector<Digest> PrefixKeys::Rebuilt(std::string_view mode, const LayerPlan& 
                                         absl::Span<const std::int32_t> tokens) const {
   if (options_.page_tokens == 0) return {};
   DigestBuilder seed("scd.kv_state.rebuilt.v1");
-  seed.AddDigest(native_).AddDigest(options_.bundle).AddString(A(mode));
+  seed.AddDigest(native_).AddDigest(options_.bundle).AddString(ToAbsl(mode));
   seed.AddInt(static_cast<std::int64_t>(plan.codec)).AddInt(plan.native_head);
   for (const LayerRanks& layer : plan.layers) {
     seed.AddInt(static_cast<std::int64_t>(layer.treatment));

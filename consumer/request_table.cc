@@ -4,14 +4,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/status_macros.h"
 
 namespace scd {
 
+std::deque<std::unique_ptr<ActiveRequest>>::iterator RequestTable::InQueue(EngineRequestId id) {
+  return std::find_if(queue_.begin(), queue_.end(),
+                      [id](const auto& request) { return request->id() == id; });
+}
+
 ActiveRequest* RequestTable::Find(EngineRequestId id) {
   if (const auto it = admitted_.find(id); it != admitted_.end()) return it->second.get();
-  const auto queued =
-      std::find_if(queue_.begin(), queue_.end(), [id](const auto& r) { return r->id() == id; });
+  const auto queued = InQueue(id);
   return queued == queue_.end() ? nullptr : queued->get();
 }
 
@@ -22,11 +25,10 @@ std::unique_ptr<ActiveRequest> RequestTable::Take(EngineRequestId id) {
     admitted_.erase(it);
     in_making_.Drop(id);
     swapped_.erase(id);
-    swapped_requests_ = static_cast<std::int64_t>(swapped_.size());
+    CountSwapped();
     return request;
   }
-  const auto queued =
-      std::find_if(queue_.begin(), queue_.end(), [id](const auto& r) { return r->id() == id; });
+  const auto queued = InQueue(id);
   if (queued == queue_.end()) return nullptr;
   request = std::move(*queued);
   queue_.erase(queued);
@@ -51,7 +53,7 @@ void RequestTable::Resume() {
     if (cache_.PagesFor(sequence.max_tokens()) + growing > cache_.num_available_pages()) return;
     if (!sequence.SwapIn().ok()) return;
     swapped_.erase(id);
-    swapped_requests_ = static_cast<std::int64_t>(swapped_.size());
+    CountSwapped();
   }
 }
 
@@ -79,7 +81,7 @@ bool RequestTable::CanEndBeside(const ActiveRequest& request) const {
   add(request);
   for (const auto& [id, admitted] : admitted_) add(*admitted);
   const std::int64_t but_the_oldest = together - MostPages(*admitted_.begin()->second);
-  return (together <= cache_.num_pages() || but_the_oldest <= swap_pages_) &&
+  return (together <= cache_.num_pages() || but_the_oldest <= swap_pages()) &&
          longest + being_rebuilt <= cache_.num_pages();
 }
 
@@ -146,8 +148,11 @@ bool RequestTable::MakeRoom(ActiveRequest& request, std::vector<Ended>& ended) {
       if (OthersHavePages(request.id(), true) || !OthersHavePages(request.id(), false)) return false;
       victim = &request;
     }
+    absl::StatusOr<ByteBudget::Lease> room = swap_.Take(victim->sequence().swap_bytes());
+    if (!room.ok())
+      return false;  // writers of requests that have ended hold pages, and will call pages_freed_
     const EngineRequestId id = victim->id();
-    if (const absl::Status moved = MoveAway(*victim); !moved.ok()) {
+    if (const absl::Status moved = MoveAway(*victim, *std::move(room)); !moved.ok()) {
       victim->ReleasePages();
       ended.push_back({id, moved});
     }
@@ -155,21 +160,19 @@ bool RequestTable::MakeRoom(ActiveRequest& request, std::vector<Ended>& ended) {
   }
 }
 
-absl::Status RequestTable::MoveAway(ActiveRequest& request) {
+absl::Status RequestTable::MoveAway(ActiveRequest& request, ByteBudget::Lease room) {
   in_making_.Drop(request.id());
   const std::int64_t bytes = request.sequence().swap_bytes();
-  absl::StatusOr<ByteBudget::Lease> lease = swap_.Take(bytes);
-  absl::Status status = lease.ok() ? request.sequence().SwapOut() : lease.status();
-  if (!status.ok()) {
+  if (const absl::Status status = request.sequence().SwapOut(); !status.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("kv_cache.swap_mib: the KV cache is full, and a request's ", bytes,
                      " bytes cannot be moved to host memory (", status.message(),
                      "): give it more pages (kv_cache.memory_mib) or ask for fewer tokens at a time"));
   }
-  swapped_.emplace(request.id(), *std::move(lease));
+  swapped_.emplace(request.id(), std::move(room));
   ++preemptions_;
   swapped_bytes_ += bytes;
-  swapped_requests_ = static_cast<std::int64_t>(swapped_.size());
+  CountSwapped();
   return absl::OkStatus();
 }
 

@@ -8,6 +8,8 @@
 // request comes in only where
 //   all that were admitted fit into the pages at their longest, or all but the oldest into host memory, and
 //   the longest of them fits into the pages beside all that are being rebuilt, which cannot be moved.
+// Only writers of requests that have ended, which hold pages a little longer, can then leave an older request
+// without a page and without room in host memory for another's: it waits until they let go.
 // For the engine's thread, between passes; counts() for any.
 #ifndef SCD_CONSUMER_REQUEST_TABLE_H_
 #define SCD_CONSUMER_REQUEST_TABLE_H_
@@ -37,10 +39,7 @@ class RequestTable {
 
   // `cache` outlives this. `pages_freed` is called, from any thread, when a sequence has died.
   RequestTable(PagedKvCache& cache, std::int64_t swap_bytes, std::function<void()> pages_freed)
-      : cache_(cache),
-        pages_freed_(std::move(pages_freed)),
-        swap_pages_(swap_bytes / cache.layout().page_bytes()),
-        swap_(swap_bytes) {}
+      : cache_(cache), pages_freed_(std::move(pages_freed)), swap_(swap_bytes) {}
 
   void Enqueue(std::unique_ptr<ActiveRequest> request) { queue_.push_back(std::move(request)); }
   // Queued or admitted; null where it is not there any more.
@@ -68,7 +67,8 @@ class RequestTable {
     absl::Status status;
   };
   // Gives a decoding request the page of its next position. False where it has to wait or was moved away
-  // itself. Requests that could not be moved away, and so have to end, are added to `ended`.
+  // itself. Those that had to give their pages up and could not be copied (no memory), and so have to end,
+  // are added to `ended`.
   bool MakeRoom(ActiveRequest& request, std::vector<Ended>& ended);
 
   // Makes known what the request has made. To be called whenever it has got further.
@@ -95,11 +95,15 @@ class RequestTable {
   ActiveRequest* YoungestAfter(EngineRequestId id);
   // Whether another admitted request, younger than `id` where `younger`, has pages.
   bool OthersHavePages(EngineRequestId id, bool younger) const;
-  absl::Status MoveAway(ActiveRequest& request);
+  // `room`: of swap_, for its pages.
+  absl::Status MoveAway(ActiveRequest& request, ByteBudget::Lease room);
+  std::deque<std::unique_ptr<ActiveRequest>>::iterator InQueue(EngineRequestId id);
+  std::int64_t swap_pages() const { return swap_.total() / cache_.layout().page_bytes(); }
+  // After every change of swapped_.
+  void CountSwapped() { swapped_requests_ = static_cast<std::int64_t>(swapped_.size()); }
 
   PagedKvCache& cache_;
   const std::function<void()> pages_freed_;
-  const std::int64_t swap_pages_;
   ByteBudget swap_;
   std::deque<std::unique_ptr<ActiveRequest>> queue_;
   Requests admitted_;

@@ -22,10 +22,12 @@ absl::Status BlockTable::Set(const std::vector<std::int32_t>& pages) {
     SCD_ASSIGN_OR_RETURN(grown, backend_.Allocate(MemoryKind::kDevice, room));
   }
   const Buffer& target = grown != nullptr ? *grown : *buffer_;
-  SCD_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.CreateStream());
-  SCD_RETURN_IF_ERROR(backend_.Copy(*stream, target.View(DType::kI32, shape),
+  if (stream_ == nullptr) {
+    SCD_ASSIGN_OR_RETURN(stream_, backend_.CreateStream());
+  }
+  SCD_RETURN_IF_ERROR(backend_.Copy(*stream_, target.View(DType::kI32, shape),
                                     ConstTensorView(pages.data(), DType::kI32, shape)));
-  SCD_RETURN_IF_ERROR(backend_.Synchronize(*stream));
+  SCD_RETURN_IF_ERROR(backend_.Synchronize(*stream_));
   if (grown != nullptr) buffer_ = std::move(grown);
   num_pages_ = static_cast<std::int64_t>(pages.size());
   return absl::OkStatus();

@@ -24,6 +24,7 @@ class BlockTable {
 
  private:
   Backend& backend_;
+  std::unique_ptr<Stream> stream_;  // from the first Set on
   std::unique_ptr<Buffer> buffer_;
   std::int64_t num_pages_ = 0;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/numbers.h"

@@ -94,7 +94,7 @@ absl::StatusOr<PagedKvCache::PrefixPages> PagedKvCache::AcquireWithPrefix(absl::
 
 std::int64_t PagedKvCache::CountKnown(absl::Span<const Digest> keys) const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<std::int64_t>(index_.Find(keys).size());
+  return index_.CountKnown(keys);
 }
 
 void PagedKvCache::Release(absl::Span<const std::int32_t> pages) {

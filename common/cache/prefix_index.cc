@@ -48,6 +48,15 @@ std::vector<std::int32_t> PrefixIndex::Find(absl::Span<const Digest> keys) const
   return pages;
 }
 
+std::int64_t PrefixIndex::CountKnown(absl::Span<const Digest> keys) const {
+  std::int64_t count = 0;
+  for (const Digest& key : keys) {
+    if (!by_key_.contains(key)) break;
+    ++count;
+  }
+  return count;
+}
+
 void PrefixIndex::MarkHeld(std::int32_t page) {
   SetUnheld(*by_page_.at(page), false);
 }

@@ -29,6 +29,8 @@ class PrefixIndex {
   bool Insert(absl::Span<const Digest> chain, std::int32_t page);
   // The pages of the longest known beginning of `keys`.
   std::vector<std::int32_t> Find(absl::Span<const Digest> keys) const;
+  // How many they are.
+  std::int64_t CountKnown(absl::Span<const Digest> keys) const;
 
   bool Contains(std::int32_t page) const { return by_page_.contains(page); }
   // Of pages in the index: somebody holds it, or nobody does any more (and it was used now).

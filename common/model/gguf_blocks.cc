@@ -1,10 +1,10 @@
 #include "common/model/gguf_blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "common/io/finite.h"
 #include "common/model/gguf_block_fields.h"
 #include "kernels/status_macros.h"
 
@@ -106,7 +106,8 @@ int BitsOf(GgmlType type) {
 }
 
 bool AllFiniteFloats(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  return AllFinite(DType::kF32,
+                   {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)});
 }
 
 }  // namespace

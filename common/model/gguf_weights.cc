@@ -164,10 +164,6 @@ class GgufWeightStore final : public StoredWeights {
   std::map<std::pair<WeightKind, std::int64_t>, GgufTensor> weights_;
 };
 
-bool IsFloatType(GgmlType type) {
-  return type == GgmlType::kF32 || type == GgmlType::kF16 || type == GgmlType::kBF16;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoredWeights>> OpenGgufWeights(std::shared_ptr<const GgufFile> file,
@@ -185,7 +181,7 @@ absl::StatusOr<std::unique_ptr<StoredWeights>> OpenGgufWeights(std::shared_ptr<c
       return file->Error(name, absl::StrCat("expected shape ", expected.ToString(),
                                             " by the hyper-parameters, got ", tensor.shape.ToString()));
     }
-    if (expected.rank() == 1 && !IsFloatType(tensor.type)) {
+    if (expected.rank() == 1 && IsBlockType(tensor.type)) {
       return file->Error(name, absl::StrCat("expected f32, f16 or bf16, got ", GgmlTypeName(tensor.type)));
     }
     store->Bind(kind, layer, tensor);

@@ -36,11 +36,18 @@ QuantizedMatrix Stack(std::vector<StoredBlocks> parts) {
   out.bits = 4;
   out.in_features = parts.front().matrix.in_features;
   bool minimums = false;
+  std::size_t num_values = 0;
+  std::size_t num_scales = 0;
   for (const StoredBlocks& part : parts) {
     out.bits = std::max(out.bits, part.matrix.bits);
     out.out_features += part.matrix.out_features;
     minimums = minimums || !part.matrix.minimums.empty();
+    num_values += part.matrix.values.size();
+    num_scales += part.matrix.scales.size();
   }
+  out.values.reserve(num_values);
+  out.scales.reserve(num_scales);
+  if (minimums) out.minimums.reserve(num_scales);
   for (const StoredBlocks& part : parts) {
     const QuantizedMatrix& m = part.matrix;
     out.values.insert(out.values.end(), m.values.begin(), m.values.end());
@@ -70,14 +77,17 @@ std::int64_t Linear::size_bytes() const {
   return packed_->size_bytes() + (updates_ == nullptr ? 0 : updates_->size_bytes());
 }
 
+absl::Status LinearLoader::CheckShape(WeightKind kind, std::int64_t layer, const Shape& shape) const {
+  const Shape expected = WeightShape(config_, kind);
+  if (shape == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(WeightName(kind, layer), ": has shape ", shape.ToString(),
+                                                 ", expected ", expected.ToString()));
+}
+
 absl::StatusOr<HostTensor> LinearLoader::Checked(WeightKind kind, std::int64_t layer,
                                                  absl::StatusOr<HostTensor> tensor) const {
-  if (!tensor.ok()) return tensor;
-  const Shape expected = WeightShape(config_, kind);
-  if (tensor->view().shape() == expected) return tensor;
-  return absl::InvalidArgumentError(absl::StrCat(WeightName(kind, layer), ": has shape ",
-                                                 tensor->view().shape().ToString(), ", expected ",
-                                                 expected.ToString()));
+  if (tensor.ok()) SCD_RETURN_IF_ERROR(CheckShape(kind, layer, tensor->view().shape()));
+  return tensor;
 }
 
 absl::StatusOr<HostTensor> LinearLoader::LoadChecked(WeightKind kind, std::int64_t layer) const {
@@ -88,11 +98,8 @@ absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::LoadBlocks(WeightKind 
                                                                      std::int64_t layer) const {
   SCD_ASSIGN_OR_RETURN(std::optional<StoredBlocks> blocks, store_.LoadBlocks(kind, layer));
   if (!blocks) return std::nullopt;
-  const Shape shape = {blocks->matrix.out_features, blocks->matrix.in_features};
-  const Shape expected = WeightShape(config_, kind);
-  if (shape == expected) return blocks;
-  return absl::InvalidArgumentError(absl::StrCat(WeightName(kind, layer), ": has shape ", shape.ToString(),
-                                                 ", expected ", expected.ToString()));
+  SCD_RETURN_IF_ERROR(CheckShape(kind, layer, {blocks->matrix.out_features, blocks->matrix.in_features}));
+  return blocks;
 }
 
 absl::StatusOr<std::optional<StoredBlocks>> LinearLoader::Quantised(WeightKind kind,

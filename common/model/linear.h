@@ -69,6 +69,7 @@ class LinearLoader {
   const std::set<std::string>& formats() const { return formats_; }
 
  private:
+  absl::Status CheckShape(WeightKind kind, std::int64_t layer, const Shape& shape) const;
   absl::StatusOr<HostTensor> Checked(WeightKind kind, std::int64_t layer,
                                      absl::StatusOr<HostTensor> tensor) const;
   // As the format keeps it; absent where that is dense.

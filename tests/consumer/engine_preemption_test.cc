@@ -172,6 +172,55 @@ TEST_P(EnginePreemptionTest, OneThatIsBeingRebuiltMakesNobodyWait) {
   }
 }
 
+// Its writer holds its pages a little longer: those that grow meanwhile wait, and nobody has to end.
+TEST_P(EnginePreemptionTest, PagesOfOneThatHasEndedAreWaitedFor) {
+  struct Case {
+    std::int32_t ended_prompt;
+    std::int32_t others;
+    std::int32_t max_tokens;
+  };
+  // Of 8 pages the writer holds 5 and one request needs all, or it holds 2 and two need 4 each.
+  for (const Case& c : {Case{36, 1, 50}, Case{9, 2, 22}}) {
+    SCOPED_TRACE(c.others);
+    const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 0});
+    const auto gone = NewObserver();
+    std::shared_ptr<Sequence> held;
+    absl::Notification in;
+    gone->admitted_hook = [&](EngineRequestId, std::shared_ptr<Sequence> sequence) {
+      held = std::move(sequence);
+      in.Notify();
+    };
+    const Id gone_id = Submit(*engine, StagedRequest(SomePrompt(c.ended_prompt, 9), 1, 1, 0), gone);
+    in.WaitForNotification();
+    engine->Fail(gone_id, absl::CancelledError("gone"));
+    gone->WaitDone();
+
+    Observers observers;
+    for (std::int32_t i = 0; i < c.others; ++i) {
+      observers.push_back(NewObserver());
+      Submit(*engine, GenerateRequest(SomePrompt(9, i), c.max_tokens), observers.back());
+    }
+    for (const auto& observer : observers) observer->WaitTokens(16);  // 24 positions: their 3 pages are full
+    // The engine does not end the second before it has looked for a fourth page.
+    for (int i = 0; i < 2; ++i) {
+      const auto passer_by = NewObserver();
+      engine->Fail(Submit(*engine, GenerateRequest(SomePrompt(9, 7), 1), passer_by),
+                   absl::CancelledError("gone"));
+      passer_by->WaitDone();
+    }
+    for (const auto& observer : observers) EXPECT_FALSE(observer->done());
+    held.reset();
+    for (std::size_t i = 0; i < observers.size(); ++i) {
+      observers[i]->WaitDone();
+      EXPECT_TRUE(observers[i]->status().ok()) << observers[i]->status();
+      EXPECT_EQ(observers[i]->tokens(), rig_.Greedy(SomePrompt(9, static_cast<std::int32_t>(i)),
+                                                    static_cast<std::size_t>(c.max_tokens)));
+    }
+    EXPECT_EQ(engine->stats().preemptions, 0);
+    ExpectIdle(*engine);
+  }
+}
+
 TEST_P(EnginePreemptionTest, OneThatWasMovedAwayCanBeCancelled) {
   const auto engine = rig_.NewEngine({.num_pages = 8, .page_tokens = 8, .swap_bytes = 1 << 20});
   const auto older = NewObserver();

@@ -41,6 +41,10 @@ TEST_F(PrefixIndexTest, FindsTheLongestKnownBeginning) {
   EXPECT_THAT(index_.Find(absl::MakeConstSpan(a).first(2)), ElementsAre(10, 11));
   EXPECT_THAT(index_.Find(Chain(4, 0, 3)), IsEmpty());
   EXPECT_THAT(index_.Find({}), IsEmpty());
+  EXPECT_EQ(index_.CountKnown(a), 3);
+  EXPECT_EQ(index_.CountKnown(absl::MakeConstSpan(a).first(2)), 2);
+  EXPECT_EQ(index_.CountKnown(Chain(4, 0, 3)), 0);
+  EXPECT_EQ(index_.CountKnown({}), 0);
   EXPECT_EQ(index_.size(), 3);
 }
 
