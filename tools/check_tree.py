@@ -11,17 +11,20 @@ import sys
 LOW = {"kernels"}
 BASE = LOW | {"common/io"}
 CONFIG = BASE | {"common/config"}
-COMMON = CONFIG | {"common/cache", "common/wire", "common/bundle", "common/translate", "common/model", "common/server"}
+COMMON = CONFIG | {"common/cache", "common/wire", "common/store", "common/bundle", "common/translate", "common/model",
+                   "common/server"}
 MAY_INCLUDE = {
     "kernels": LOW,
     "common/io": LOW,
     "common/config": BASE,
     "common/cache": CONFIG,
     "common/wire": CONFIG,
+    "common/store": CONFIG | {"common/wire"},
     "common/bundle": CONFIG,
     "common/translate": CONFIG | {"common/bundle", "common/wire"},
     "common/model": CONFIG | {"common/cache"},
-    "common/server": CONFIG,
+    "common/trace": CONFIG,
+    "common/server": CONFIG | {"common/trace"},
     "producer": COMMON,
     "consumer": COMMON,
     "calibrate": COMMON,

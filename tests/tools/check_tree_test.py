@@ -38,7 +38,8 @@ class CheckTreeTest(unittest.TestCase):
         for path, include in [("kernels/a.cc", "common/io/x.h"), ("common/io/a.cc", "common/config/x.h"),
                               ("common/config/a.cc", "common/model/x.h"), ("common/cache/a.cc", "common/wire/x.h"),
                               ("common/translate/a.cc", "common/model/x.h"), ("common/model/a.cc", "common/bundle/x.h"),
-                              ("common/server/a.cc", "common/cache/x.h"), ("producer/a.cc", "consumer/x.h"),
+                              ("common/server/a.cc", "common/cache/x.h"), ("common/store/a.cc", "producer/x.h"),
+                              ("common/store/a.cc", "common/server/x.h"), ("producer/a.cc", "consumer/x.h"),
                               ("consumer/a.cc", "producer/x.h")]:
             self.assert_found(path, f'#include "{include}"\n', "may not include " + include)
 
