@@ -1,0 +1,65 @@
+#include "common/wire/entropy_quantiser.h"
+
+#include <bit>
+#include <cmath>
+
+namespace scd {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+
+// Added to a number of magnitude under 2^22 it leaves the number, rounded half to even, in the lowest bits:
+// the sum's last bit is worth 1.
+constexpr float kRounder = 0x1.8p23f;
+constexpr float kFirstEscape = kLargestSymbolValue + 1;
+
+// Over 0 where |x| is over kLargestEscape or x is not a number: as integers, magnitudes are ordered alike.
+std::int32_t Excess(float x) {
+  return (std::bit_cast<std::int32_t>(x) & 0x7FFF'FFFF) -
+         std::bit_cast<std::int32_t>(static_cast<float>(kLargestEscape));
+}
+
+}  // namespace
+
+GranuleSymbols::GranuleSymbols(std::int64_t num_tokens, std::size_t rank)
+    : stride_(((rank + kCacheLine - 1) / kCacheLine | 1) * kCacheLine),
+      symbols_(static_cast<std::size_t>(num_tokens) * stride_, kZeroSymbol) {}
+
+bool Quantise(const EntropyColumns& columns, const float* rows, std::int64_t num_tokens,
+              GranuleSymbols& symbols) {
+  const std::size_t rank = columns.steps.size();
+  const float* const inverses = columns.inverses.data();
+  std::int32_t within = -1;  // negative as long as all are
+  for (std::int64_t t = 0; t < num_tokens; ++t) {
+    const float* const row = rows + static_cast<std::size_t>(t) * rank;
+    std::uint8_t* const to = symbols.row(t);
+    for (std::size_t c = 0; c < rank; ++c) {
+      float x = row[c] * inverses[c];
+      within &= Excess(x) - 1;
+      x = x < -kFirstEscape ? -kFirstEscape : x;
+      x = x > kFirstEscape ? kFirstEscape : x;
+      // Modulo 128, both -64 and 64 become the escape.
+      const std::uint32_t q = std::bit_cast<std::uint32_t>(x + kRounder);
+      to[c] = static_cast<std::uint8_t>((q + kLargestSymbolValue) & (kEntropySymbols - 1));
+    }
+  }
+  return within < 0;
+}
+
+std::int32_t QuantiseNumber(float number, float inverse) {
+  return static_cast<std::int32_t>(std::nearbyint(number * inverse));
+}
+
+void Dequantise(const EntropyColumns& columns, GranuleSymbols& symbols, std::int64_t num_tokens,
+                float* rows) {
+  const std::size_t rank = columns.steps.size();
+  const float* const steps = columns.steps.data();
+  for (std::int64_t t = 0; t < num_tokens; ++t, rows += rank) {
+    const std::uint8_t* const from = symbols.row(t);
+    for (std::size_t c = 0; c < rank; ++c) {
+      rows[c] = static_cast<float>(static_cast<std::int32_t>(from[c]) - kZeroSymbol) * steps[c];
+    }
+  }
+}
+
+}  // namespace scd
