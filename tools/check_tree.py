@@ -12,7 +12,7 @@ LOW = {"kernels"}
 BASE = LOW | {"common/io"}
 CONFIG = BASE | {"common/config"}
 COMMON = CONFIG | {"common/cache", "common/wire", "common/store", "common/bundle", "common/translate", "common/model",
-                   "common/server"}
+                   "common/trace", "common/server"}
 MAY_INCLUDE = {
     "kernels": LOW,
     "common/io": LOW,
