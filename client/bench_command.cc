@@ -56,8 +56,8 @@ class Load {
 
   LevelResult Run(std::size_t level) {
     const bool by_count = load_.requests > 0;
-    const std::string stage = load_.rates.empty() ? absl::StrCat("concurrency ", load_.concurrency[level])
-                                                  : absl::StrCat(load_.rates[level], " requests/s");
+    const std::string stage =
+        load_.rates.empty() ? LevelName(load_.concurrency[level], 0.0) : LevelName(0, load_.rates[level]);
     const auto total =
         by_count ? static_cast<std::int64_t>(load_.requests) : absl::ToInt64Seconds(load_.duration);
     Progress progress(log_, {.terminal = terminal_.err_is_terminal}, stage, by_count ? "requests" : "s",
@@ -115,8 +115,7 @@ ExitCode RunBench(const Options& options, const Terminal& terminal) {
   ExitCode code = ExitCode::kOk;
   const auto connection = Connect(options, options.address, terminal, &code);
   if (connection == nullptr) return code;
-  const auto info = connection->ConsumerInfo(
-      options.deadline == absl::InfiniteDuration() ? options.connect_timeout : options.deadline);
+  const auto info = connection->ConsumerInfo(ShortDeadline(options));
   if (!info.ok()) return RequestFailed(terminal, info.status());
   const auto workload =
       Workload::Create(options.load.workload, info->model().vocab_size(), options.load.seed);

@@ -26,4 +26,8 @@ std::unique_ptr<Connection> Connect(const Options& options, const std::string& a
   return nullptr;
 }
 
+absl::Duration ShortDeadline(const Options& options) {
+  return options.deadline == absl::InfiniteDuration() ? options.connect_timeout : options.deadline;
+}
+
 }  // namespace scd

@@ -7,14 +7,6 @@
 #include "client/report.h"
 
 namespace scd {
-namespace {
-
-// A daemon that hangs is as good as none: without a deadline, one as long as the connection's.
-absl::Duration ShortDeadline(const Options& options) {
-  return options.deadline == absl::InfiniteDuration() ? options.connect_timeout : options.deadline;
-}
-
-}  // namespace
 
 ExitCode RunInfo(const Options& options, const Terminal& terminal) {
   ExitCode worst = ExitCode::kOk;

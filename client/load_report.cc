@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/report.h"
 
 namespace scd {
@@ -16,9 +17,7 @@ std::string Row(const char* name, const Distribution& d) {
 }
 
 std::string Counts(const std::map<std::string, std::int64_t>& counts) {
-  std::string out;
-  for (const auto& [name, count] : counts) absl::StrAppend(&out, out.empty() ? "" : ", ", name, " ", count);
-  return out;
+  return absl::StrJoin(counts, ", ", absl::PairFormatter(" "));
 }
 
 json Figures(const Distribution& d) {
@@ -30,15 +29,15 @@ json Figures(const Distribution& d) {
 
 }  // namespace
 
-std::string LevelName(const LevelResult& level) {
-  return level.concurrency > 0 ? absl::StrCat("concurrency ", level.concurrency)
-                               : absl::StrFormat("%g requests/s", level.rate_per_s);
+std::string LevelName(std::uint32_t concurrency, double rate_per_s) {
+  return concurrency > 0 ? absl::StrCat("concurrency ", concurrency)
+                         : absl::StrFormat("%g requests/s", rate_per_s);
 }
 
 std::string DescribeLevel(const LevelResult& level) {
-  std::string out =
-      absl::StrFormat("%s: %d requests in %.1f s, %d failed%s\n", LevelName(level), level.num_ok,
-                      level.seconds, level.num_failed(), level.interrupted ? " (interrupted)" : "");
+  std::string out = absl::StrFormat(
+      "%s: %d requests in %.1f s, %d failed%s\n", LevelName(level.concurrency, level.rate_per_s),
+      level.num_ok, level.seconds, level.num_failed(), level.interrupted ? " (interrupted)" : "");
   for (const auto& [code, failures] : level.errors) {
     absl::StrAppend(&out, "  error         ", code, " ", failures.count, ": ", failures.first_message, "\n");
   }
@@ -63,10 +62,11 @@ std::string DescribeSweep(const std::vector<LevelResult>& levels) {
   std::string out = absl::StrFormat("%-18s %6s %6s %9s %10s %10s %10s %9s %10s\n", "", "ok", "failed",
                                     "req/s", "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "e2e p99");
   for (const LevelResult& level : levels) {
-    absl::StrAppendFormat(
-        &out, "%-18s %6d %6d %9.2f %10.1f %10.1f %10.1f %9.1f %10.1f\n", LevelName(level), level.num_ok,
-        level.num_failed(), level.requests_per_s(), level.output_tokens_per_s(), level.ttft_ms.Percentile(50),
-        level.ttft_ms.Percentile(99), level.tpot_ms.Percentile(50), level.end_to_end_ms.Percentile(99));
+    absl::StrAppendFormat(&out, "%-18s %6d %6d %9.2f %10.1f %10.1f %10.1f %9.1f %10.1f\n",
+                          LevelName(level.concurrency, level.rate_per_s), level.num_ok, level.num_failed(),
+                          level.requests_per_s(), level.output_tokens_per_s(), level.ttft_ms.Percentile(50),
+                          level.ttft_ms.Percentile(99), level.tpot_ms.Percentile(50),
+                          level.end_to_end_ms.Percentile(99));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #ifndef SCD_CLIENT_LOAD_REPORT_H_
 #define SCD_CLIENT_LOAD_REPORT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@
 
 namespace scd {
 
-// "concurrency 4", "2.5 requests/s".
-std::string LevelName(const LevelResult& level);
+// "concurrency 4", or "2.5 requests/s" where concurrency is 0.
+std::string LevelName(std::uint32_t concurrency, double rate_per_s);
 // Several lines, each ended.
 std::string DescribeLevel(const LevelResult& level);
 // A line for each level; empty for a single one.

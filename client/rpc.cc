@@ -7,12 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/channel.h"
 #include "common/server/status_mapping.h"
-#include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "kernels/status_macros.h"
 #include "scd/v1/consumer.grpc.pb.h"
@@ -21,7 +19,6 @@
 namespace scd {
 namespace {
 
-constexpr int kMaxReceiveBytes = 64 << 20;
 // How long a change of the channel is waited for before `stop` is looked at again.
 constexpr absl::Duration kPollInterval = absl::Milliseconds(100);
 
@@ -85,10 +82,7 @@ Connection::~Connection() = default;
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              absl::Duration timeout, std::stop_token stop) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  auto channel = NewChannel(address);
   const absl::Time deadline = absl::Now() + timeout;
   auto state = channel->GetState(/*try_to_connect=*/true);
   while (state != GRPC_CHANNEL_READY) {

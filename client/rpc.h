@@ -1,4 +1,4 @@
-// Calls to both daemons: the only part of the client that knows gRPC.
+// Calls to both daemons. Nothing of gRPC shows here: besides this, only the calls of a load (bench/) know it.
 #ifndef SCD_CLIENT_RPC_H_
 #define SCD_CLIENT_RPC_H_
 

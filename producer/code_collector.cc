@@ -7,11 +7,16 @@
 
 namespace scd {
 
+std::int64_t PlanGranule(const LayerPlan& plan) {
+  std::int64_t longest = 1;
+  for (const CodeColumn& column : PlanColumns(plan)) {
+    longest = std::max(longest, GranuleTokens(plan.codec, column.kind));
+  }
+  return longest;
+}
+
 bool CodeCollector::CanCut(const LayerPlan& plan, std::int64_t block_tokens) {
-  const std::vector<CodeColumn> columns = PlanColumns(plan);
-  return std::all_of(columns.begin(), columns.end(), [&](const CodeColumn& column) {
-    return block_tokens % GranuleTokens(plan.codec, column.kind) == 0;
-  });
+  return block_tokens % PlanGranule(plan) == 0;
 }
 
 CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens, std::int64_t first_token)

@@ -16,9 +16,12 @@
 
 namespace scd {
 
+// Tokens of the longest granule (payload_format.h) that a plan's codes have. The others divide it.
+std::int64_t PlanGranule(const LayerPlan& plan);
+
 class CodeCollector {
  public:
-  // Whether codes of the plan can be cut into such blocks: a block holds whole granules (payload_format.h).
+  // Whether codes of the plan can be cut into such blocks: a block holds whole granules.
   static bool CanCut(const LayerPlan& plan, std::int64_t block_tokens);
 
   // CanCut(plan, block_tokens). Collects from first_token on.

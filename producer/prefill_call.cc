@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/server/status_mapping.h"
-#include "common/wire/frame_codec.h"
 #include "grpcpp/server_context.h"
 
 namespace scd {

@@ -7,22 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/wire/payload_format.h"
+#include "common/cache/kv_cache_settings.h"
 #include "kernels/status_macros.h"
+#include "producer/code_collector.h"
 #include "producer/encoding_tap.h"
 
 namespace scd {
 
 namespace {
-
-// Tokens of the longest granule that a plan's codes have.
-std::int64_t PlanGranule(const LayerPlan& plan) {
-  std::int64_t longest = 1;
-  for (const CodeColumn& column : PlanColumns(plan)) {
-    longest = std::max(longest, GranuleTokens(plan.codec, column.kind));
-  }
-  return longest;
-}
 
 std::int64_t RoundUp(std::int64_t count, std::int64_t unit) {
   return (count + unit - 1) / unit * unit;
@@ -38,13 +30,8 @@ void NoteStart(PrefillEntry& entry) {
 absl::StatusOr<std::unique_ptr<PrefillEngine>> PrefillEngine::Create(const Transformer& transformer,
                                                                      const PrefillEngineOptions& options,
                                                                      CodeStore* store) {
-  const ModelConfig& config = transformer.config();
-  KvLayout layout;
-  layout.num_layers = config.num_layers;
-  layout.num_kv_heads = config.num_kv_heads;
-  layout.head_dim = config.head_dim;
-  layout.page_tokens = options.block_tokens;
-  layout.dtype = options.kv_dtype;
+  const KvLayout layout =
+      LayoutFor({.page_tokens = options.block_tokens, .dtype = options.kv_dtype}, transformer.config());
   const std::int64_t num_pages = RoundUp(options.kv_tokens, options.block_tokens) / options.block_tokens;
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,
                        PagedKvCache::Create(transformer.backend(), layout, num_pages));
@@ -62,7 +49,7 @@ PrefillEngine::PrefillEngine(const Transformer& transformer, const PrefillEngine
       cache_(std::move(cache)),
       workspace_(std::move(workspace)),
       encoders_(transformer.rope(), transformer.backend(), options.chunk_tokens, options.max_cached_plans),
-      shared_(*cache_, store, options.share_pages),
+      shared_(*cache_, store, options.share_pages, options.chunk_tokens),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 PrefillEngine::~PrefillEngine() {
@@ -252,7 +239,7 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
     } else {
       SCD_RETURN_IF_ERROR(entry.sequence->Reserve(end));
     }
-    stores = shared_.Stores(input) && options_.chunk_tokens >= PlanGranule(input.plan);
+    stores = shared_.Stores(input);
   }
   if (entry.encoder.encoder == nullptr) {
     SCD_ASSIGN_OR_RETURN(entry.encoder, encoders_.Get(*input.bundle, input.plan));

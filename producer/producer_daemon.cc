@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
   const std::int64_t longest = LongestPrompt();
   SCD_ASSIGN_OR_RETURN(parts->transformer,
                        Transformer::Create(model_->config, *model_->weights, *backend_,
-                                           {.max_positions = longest, .weights = config_.model.weights}));
+                                           {.max_positions = longest, .weights = model_->weights_format}));
   model_->description = DescribeLoaded(*model_, *parts->transformer);
   if (config_.code_store.capacity_mib > 0) {
     parts->store = std::make_unique<MemoryCodeStore>(config_.code_store.capacity_mib << 20);

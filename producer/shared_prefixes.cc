@@ -11,7 +11,8 @@
 namespace scd {
 
 bool SharedPrefixes::Stores(const PrefillInput& input) const {
-  return store_ != nullptr && !input.code_keys.empty() && CodeCollector::CanCut(input.plan, page_tokens());
+  return store_ != nullptr && !input.code_keys.empty() && CodeCollector::CanCut(input.plan, page_tokens()) &&
+         chunk_tokens_ >= PlanGranule(input.plan);
 }
 
 std::int64_t SharedPrefixes::NextBlock(const PrefillEntry& entry) const {

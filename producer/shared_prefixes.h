@@ -17,11 +17,13 @@ namespace scd {
 
 class SharedPrefixes {
  public:
-  // Pages are shared where share_pages; `store` may be null. Both outlive this.
-  SharedPrefixes(PagedKvCache& cache, CodeStore* store, bool share_pages)
-      : cache_(cache), store_(store), share_pages_(share_pages) {}
+  // Pages are shared where share_pages; `store` may be null. Both outlive this. Codes come from chunks of at
+  // most chunk_tokens.
+  SharedPrefixes(PagedKvCache& cache, CodeStore* store, bool share_pages, std::int64_t chunk_tokens)
+      : cache_(cache), store_(store), share_pages_(share_pages), chunk_tokens_(chunk_tokens) {}
 
-  // Whether codes of the plan go to the store.
+  // Whether codes of the request go to the store. A chunk shorter than a granule of the plan gives none that
+  // could be cut into blocks.
   bool Stores(const PrefillInput& input) const;
 
   // Moves the entry on over the blocks from its position on that need not be computed. Returns their codes
@@ -44,6 +46,7 @@ class SharedPrefixes {
   PagedKvCache& cache_;
   CodeStore* const store_;
   const bool share_pages_;
+  const std::int64_t chunk_tokens_;
 };
 
 }  // namespace scd

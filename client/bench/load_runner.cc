@@ -11,8 +11,7 @@
 
 #include "client/bench/arrivals.h"
 #include "client/bench/stream_call.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
+#include "client/channel.h"
 
 namespace scd {
 namespace {
@@ -23,15 +22,18 @@ constexpr std::chrono::milliseconds kProgressInterval{100};
 // What a client of a closed loop waits after a failed request: the more, the more failed in a row.
 constexpr double kFirstPauseS = 0.1;
 constexpr double kLongestPauseS = 1.0;
-constexpr int kMaxReceiveBytes = 64 << 20;
 
 }  // namespace
 
 // The calls of one level, and what came of them.
 class LoadRunner::Level {
  public:
-  Level(LoadRunner& runner, const Limits& limits, const RequestOf& request_of)
-      : runner_(runner), limits_(limits), request_of_(request_of), begin_(SteadyClock::now()) {}
+  Level(LoadRunner& runner, bool closed_loop, const Limits& limits, const RequestOf& request_of)
+      : runner_(runner),
+        closed_loop_(closed_loop),
+        limits_(limits),
+        request_of_(request_of),
+        begin_(SteadyClock::now()) {}
 
   double Now() const { return std::chrono::duration<double>(SteadyClock::now() - begin_).count(); }
   bool MayStart(std::uint64_t index, double at_s) const {
@@ -41,7 +43,7 @@ class LoadRunner::Level {
 
   // The next request, due at `intended_s`; false where the level is over. In a closed loop another follows
   // when it has ended, after a pause where it failed. `pause_s`: the pause before this one.
-  bool StartNext(double intended_s, bool closed_loop, double pause_s = 0.0) {
+  bool StartNext(double intended_s, double pause_s = 0.0) {
     std::uint64_t index = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -50,7 +52,7 @@ class LoadRunner::Level {
       ++num_in_flight_;
       result_.most_in_flight = std::max(result_.most_in_flight, num_in_flight_);
     }
-    Launch(index, intended_s, closed_loop, pause_s);
+    Launch(index, intended_s, pause_s);
     return true;
   }
 
@@ -87,20 +89,22 @@ class LoadRunner::Level {
       }
       paused_.erase(paused_.begin());
       lock.unlock();
-      StartNext(Now(), /*closed_loop=*/true, pause_s);
+      StartNext(Now(), pause_s);
       lock.lock();
     }
     result_.interrupted = cancelled_;
     return std::move(result_);
   }
 
-  // Calls on_progress until it is stopped.
+  // Calls on_progress until it is stopped, and once more then.
   void Watch(const std::stop_token& done, const OnProgress& on_progress) {
-    while (!done.stop_requested()) {
-      std::this_thread::sleep_for(kProgressInterval);
+    std::condition_variable_any until_stop;  // nobody notifies it
+    for (bool stopped = false; !stopped;) {
       std::int64_t ended = 0;
       {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        until_stop.wait_for(lock, done, kProgressInterval, [] { return false; });
+        stopped = done.stop_requested();
         ended = static_cast<std::int64_t>(num_started_) - num_in_flight_;
       }
       on_progress(ended, Now());
@@ -112,12 +116,10 @@ class LoadRunner::Level {
     return begin_ + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(at_s));
   }
 
-  void Launch(std::uint64_t index, double intended_s, bool closed_loop, double pause_s) {
+  void Launch(std::uint64_t index, double intended_s, double pause_s) {
     const auto call = std::make_shared<StreamCall>(
         request_of_(index), intended_s, runner_.target_.deadline, [this] { return Now(); },
-        [this, closed_loop, pause_s](StreamCall* ended, const RequestRecord& record) {
-          End(ended, record, closed_loop, pause_s);
-        });
+        [this, pause_s](StreamCall* ended, const RequestRecord& record) { End(ended, record, pause_s); });
     bool cancel = false;
     {
       const std::lock_guard lock(mutex_);
@@ -128,7 +130,7 @@ class LoadRunner::Level {
     call->Start(*runner_.stubs_[index % runner_.stubs_.size()]);
   }
 
-  void End(StreamCall* call, const RequestRecord& record, bool closed_loop, double pause_s) {
+  void End(StreamCall* call, const RequestRecord& record, double pause_s) {
     std::shared_ptr<StreamCall> ended;
     {
       const std::lock_guard lock(mutex_);
@@ -143,7 +145,7 @@ class LoadRunner::Level {
     std::uint64_t successor = 0;
     {
       const std::lock_guard lock(mutex_);
-      const bool goes_on = closed_loop && MayStart(num_started_, now + pause_s);
+      const bool goes_on = closed_loop_ && MayStart(num_started_, now + pause_s);
       if (!goes_on || pause_s > 0.0) {
         --num_in_flight_;
         if (goes_on && !cancelled_) paused_.emplace(now + pause_s, pause_s);
@@ -152,10 +154,11 @@ class LoadRunner::Level {
       }
       successor = num_started_++;
     }
-    Launch(successor, now, closed_loop, pause_s);
+    Launch(successor, now, pause_s);
   }
 
   LoadRunner& runner_;
+  const bool closed_loop_;
   const Limits limits_;
   const RequestOf& request_of_;
   const SteadyClock::time_point begin_;
@@ -171,12 +174,8 @@ class LoadRunner::Level {
 };
 
 LoadRunner::LoadRunner(const Target& target, std::stop_token stop) : target_(target), stop_(std::move(stop)) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   for (std::uint32_t i = 0; i < std::max<std::uint32_t>(1, target.channels); ++i) {
-    stubs_.push_back(v1::Consumer::NewStub(
-        grpc::CreateCustomChannel(target.address, grpc::InsecureChannelCredentials(), arguments)));
+    stubs_.push_back(v1::Consumer::NewStub(NewChannel(target.address)));
   }
 }
 
@@ -184,10 +183,10 @@ LoadRunner::~LoadRunner() = default;
 
 LevelResult LoadRunner::RunClosed(std::uint32_t concurrency, const Limits& limits,
                                   const RequestOf& request_of, const OnProgress& on_progress) {
-  Level level(*this, limits, request_of);
+  Level level(*this, /*closed_loop=*/true, limits, request_of);
   const std::stop_callback cancel(stop_, [&level] { level.CancelAll(); });
   std::jthread watch([&](const std::stop_token& done) { level.Watch(done, on_progress); });
-  for (std::uint32_t i = 0; i < concurrency; ++i) level.StartNext(level.Now(), /*closed_loop=*/true);
+  for (std::uint32_t i = 0; i < concurrency; ++i) level.StartNext(level.Now());
   LevelResult result = level.WaitForAll();
   result.concurrency = concurrency;
   return result;
@@ -195,14 +194,14 @@ LevelResult LoadRunner::RunClosed(std::uint32_t concurrency, const Limits& limit
 
 LevelResult LoadRunner::RunOpen(double rate_per_s, std::uint64_t seed, const Limits& limits,
                                 const RequestOf& request_of, const OnProgress& on_progress) {
-  Level level(*this, limits, request_of);
+  Level level(*this, /*closed_loop=*/false, limits, request_of);
   const std::stop_callback cancel(stop_, [&level] { level.CancelAll(); });
   std::jthread watch([&](const std::stop_token& done) { level.Watch(done, on_progress); });
   PoissonArrivals arrivals(rate_per_s, seed);
   double due_s = arrivals.NextSeconds();
   for (std::uint64_t index = 0; level.MayStart(index, due_s); ++index) {
     level.SleepUntil(due_s);
-    level.StartNext(due_s, /*closed_loop=*/false);
+    level.StartNext(due_s);
     due_s = arrivals.NextSeconds();
   }
   LevelResult result = level.WaitForAll();

@@ -32,7 +32,8 @@ class LoadRunner {
   };
   // The request with this index; called from several threads.
   using RequestOf = std::function<v1::GenerateRequest(std::uint64_t index)>;
-  // Called about ten times a second, from a thread of its own, with requests that ended and seconds gone by.
+  // Called about ten times a second and at the end, from a thread of its own, with requests that ended and
+  // seconds gone by.
   using OnProgress = std::function<void(std::int64_t ended, double seconds)>;
 
   // Where `stop` is requested, a level ends early, its requests in flight cancelled: they count as errors.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace scd {
 namespace {
@@ -14,11 +15,8 @@ constexpr IntRange kLayer = {.min = 0, .max = 1023, .unit = "layer"};
 std::optional<Codec> CodecOrFail(YamlSection& section, std::string_view key, const std::string& name) {
   const std::optional<Codec> codec = CodecByName(name);
   if (codec) return codec;
-  std::string names;
-  for (const Codec known : kAllCodecs) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(CodecName(known)));
-  }
-  section.Fail(key, absl::StrCat("\"", name, "\" is none of ", names));
+  const auto append_name = [](std::string* out, Codec known) { out->append(CodecName(known)); };
+  section.Fail(key, absl::StrCat("\"", name, "\" is none of ", absl::StrJoin(kAllCodecs, ", ", append_name)));
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/cache/kv_cache_settings.h"
 #include "common/cache/paged_kv_cache.h"
 #include "common/cache/sequence.h"
 #include "kernels/backend_factory.h"
@@ -68,6 +69,11 @@ std::vector<std::int32_t> TestTokens(std::int64_t count, std::uint32_t seed) {
   return tokens;
 }
 
+std::vector<std::int32_t> Joined(std::vector<std::int32_t> a, const std::vector<std::int32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 void Append(CodesByColumn& codes, const LayerCode& code) {
   codes[{code.layer, code.kind}] += code.payload;
 }
@@ -76,11 +82,7 @@ CodesByColumn ExpectedCodes(const Bundle& bundle, const LayerPlan& plan,
                             const std::vector<std::int32_t>& tokens, std::int64_t first_token) {
   TinyProducer& tiny = SharedTinyProducer();
   const auto num_tokens = static_cast<std::int64_t>(tokens.size());
-  const ModelConfig& config = tiny.model().config;
-  KvLayout layout;
-  layout.num_layers = config.num_layers;
-  layout.num_kv_heads = config.num_kv_heads;
-  layout.head_dim = config.head_dim;
+  const KvLayout layout = LayoutFor({}, tiny.model().config);
   const auto cache = Value(PagedKvCache::Create(tiny.backend(), layout, num_tokens / layout.page_tokens + 1));
   const auto sequence = Value(Sequence::Create(*cache, num_tokens));
   const auto workspace = Value(tiny.transformer().CreateWorkspace(num_tokens, 0));

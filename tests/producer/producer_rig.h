@@ -51,6 +51,8 @@ class TinyProducer {
 TinyProducer& SharedTinyProducer();
 
 std::vector<std::int32_t> TestTokens(std::int64_t count, std::uint32_t seed = 1);
+// a, then b.
+std::vector<std::int32_t> Joined(std::vector<std::int32_t> a, const std::vector<std::int32_t>& b);
 
 // Payloads of all codes by layer and kind, in token order.
 using CodesByColumn = std::map<std::pair<std::int64_t, CodeKind>, std::string>;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cache/kv_cache_settings.h"
 #include "gtest/gtest.h"
 #include "producer/prefill_engine.h"
 #include "tests/producer/fake_job.h"
@@ -15,20 +16,17 @@ namespace scd {
 namespace {
 
 using testing::CodesByColumn;
-using testing::Eventually;
 using testing::ExpectedCodes;
 using testing::FakeJob;
 using testing::Gate;
+using testing::Joined;
 using testing::TestTokens;
 
 constexpr std::int64_t kBlock = 16;
 
 // `shared` tokens of one document and `own` of a question.
 std::vector<std::int32_t> Prompt(std::int64_t shared, std::int64_t own, std::uint32_t question) {
-  std::vector<std::int32_t> tokens = TestTokens(shared, 77);
-  const std::vector<std::int32_t> rest = TestTokens(own, 1000 + question);
-  tokens.insert(tokens.end(), rest.begin(), rest.end());
-  return tokens;
+  return Joined(TestTokens(shared, 77), TestTokens(own, 1000 + question));
 }
 
 class SharedPrefixesTest : public ::testing::Test {
@@ -247,10 +245,9 @@ TEST_F(SharedPrefixesTest, JobsThatComeAndGoEndInFewPages) {
   std::mt19937 random(3);
   std::vector<std::shared_ptr<FakeJob>> jobs;
   for (std::uint32_t i = 0; i < 40; ++i) {
-    std::vector<std::int32_t> tokens = TestTokens(32 + 16 * (random() % 10), 70 + random() % 3);
-    const std::vector<std::int32_t> rest = TestTokens(1 + random() % 40, 1000 + i);
-    tokens.insert(tokens.end(), rest.begin(), rest.end());
-    const auto job = Job(std::move(tokens), random() % 3 == 0 ? 16 : 1);
+    const std::vector<std::int32_t> document = TestTokens(32 + 16 * (random() % 10), 70 + random() % 3);
+    const std::vector<std::int32_t> question = TestTokens(1 + random() % 40, 1000 + i);
+    const auto job = Job(Joined(document, question), random() % 3 == 0 ? 16 : 1);
     job->SetRoom(random() % 2 == 0);
     jobs.push_back(job);
     ASSERT_TRUE(engine_->Submit(job).ok());
@@ -284,6 +281,27 @@ TEST_F(SharedPrefixesTest, AFollowersTurnRunsItsLeader) {
   EXPECT_FALSE(leader->complete());
   ExpectRight(*oldest);
   ExpectRight(*leader);
+}
+
+// Chunks shorter than a granule give nothing to store, so a turn lent would be lost.
+TEST_F(SharedPrefixesTest, NobodyLeadsWhoseCodesAreNotStored) {
+  const KvLayout layout = LayoutFor({.page_tokens = kQuantGroup}, tiny_.model().config);
+  const auto cache = PagedKvCache::Create(tiny_.backend(), layout, 8);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  MemoryCodeStore store(1 << 20);
+  PrefillEntry leader;
+  PrefillEntry follower;
+  for (PrefillEntry* entry : {&leader, &follower}) {
+    const auto job = std::make_shared<FakeJob>(TestTokens(2 * kQuantGroup));
+    job->mutable_input().plan = tiny_.Plan(Codec::kInt4);
+    job->Share(kQuantGroup);
+    entry->job = job;
+  }
+  for (const std::int64_t chunk_tokens : {kQuantGroup, kQuantGroup / 2}) {
+    const SharedPrefixes shared(**cache, &store, true, chunk_tokens);
+    EXPECT_EQ(shared.Stores(leader.job->input()), chunk_tokens == kQuantGroup);
+    EXPECT_EQ(shared.Computes(leader, follower), chunk_tokens == kQuantGroup);
+  }
 }
 
 TEST_F(SharedPrefixesTest, AShortPromptIsNotStuckBehindALongOne) {

@@ -16,6 +16,7 @@ using testing::ExpectedCodes;
 using testing::Fetch;
 using testing::Gate;
 using ::testing::HasSubstr;
+using testing::Joined;
 using testing::PrefillOf;
 using testing::Received;
 using testing::ServiceRig;
@@ -66,10 +67,8 @@ TEST(StoredCodesTest, AKnownPrefixGivesTheSameBitsWithoutAPrefill) {
 TEST(StoredCodesTest, ALongerPromptGoesOnBehindWhatIsKnown) {
   ServiceRig rig;
   const auto stub = rig.Stub();
-  std::vector<std::int32_t> tokens = TestTokens(128);
-  const Received fresh = Fetch(*stub, PrefillOf(tokens));
-  const std::vector<std::int32_t> question = TestTokens(20, 9);
-  tokens.insert(tokens.end(), question.begin(), question.end());
+  const Received fresh = Fetch(*stub, PrefillOf(TestTokens(128)));
+  const std::vector<std::int32_t> tokens = Joined(TestTokens(128), TestTokens(20, 9));
 
   // Where its rest may stay without codes nothing is prefilled.
   Gate gate(SharedTinyProducer().backend(), -1);
@@ -106,9 +105,7 @@ TEST(StoredCodesTest, EightClientsOfOneDocumentPrefillItOnce) {
   std::vector<std::jthread> clients;
   for (std::uint32_t i = 0; i < 8; ++i) {
     clients.emplace_back([&, i] {
-      std::vector<std::int32_t> tokens = TestTokens(400);
-      const std::vector<std::int32_t> question = TestTokens(20, 50 + i);
-      tokens.insert(tokens.end(), question.begin(), question.end());
+      const std::vector<std::int32_t> tokens = Joined(TestTokens(400), TestTokens(20, 50 + i));
       const Received received = Fetch(*rig.Stub(), PrefillOf(tokens));
       ASSERT_TRUE(received.status.ok()) << received.status.error_message();
       EXPECT_TRUE(received.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), tokens, 1));

@@ -12,22 +12,20 @@ Prints Markdown; a file that is not given leaves its part out.
 import argparse
 import json
 
+from figures import whole
+
 
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def thousands(number):
-    return f"{number:,.0f}"
-
-
 def ttft_part(found):
     parts = []
     for mode in dict.fromkeys(p["mode"] for p in found["prefixes"]):
-        rows = [[thousands(p["prefix_tokens"]), thousands(p["native_ms"]), thousands(p["codes_ready_ms"]),
-                 f"{p['native_over_codes_ready']:.1f}", thousands(p["rebuild_ms"]), thousands(p["cold_ms"]),
-                 thousands(p["producer_prefill_ms"]), f"{p['cold_over_bare']:.3f}"]
+        rows = [[whole(p["prefix_tokens"]), whole(p["native_ms"]), whole(p["codes_ready_ms"]),
+                 f"{p['native_over_codes_ready']:.1f}", whole(p["rebuild_ms"]), whole(p["cold_ms"]),
+                 whole(p["producer_prefill_ms"]), f"{p['cold_over_bare']:.3f}"]
                 for p in found["prefixes"] if p["mode"] == mode]
         parts.append(f"Mode {mode}:\n\n" + table(
             ["prefix", "native ms", "codes ready ms", "native / ready", "rebuild ms", "cold ms", "bare prefill ms",
@@ -42,15 +40,15 @@ def ttft_part(found):
         s = found["shared_prefix"]
         t = s["prompt_tokens"]
         parts.append(
-            f"{s['clients']} clients asked different questions about one prefix of {thousands(s['prefix_tokens'])} tokens at "
-            f"once: of {thousands(t['all'])} prompt tokens the producer prefilled {thousands(s['producer_prefilled_tokens'])}, "
-            f"{thousands(t['transferred'])} came as codes, {thousands(t['cached'])} from the consumer's cache, and the consumer "
-            f"computed {thousands(t['computed'])}.")
+            f"{s['clients']} clients asked different questions about one prefix of {whole(s['prefix_tokens'])} tokens at "
+            f"once: of {whole(t['all'])} prompt tokens the producer prefilled {whole(s['producer_prefilled_tokens'])}, "
+            f"{whole(t['transferred'])} came as codes, {whole(t['cached'])} from the consumer's cache, and the consumer "
+            f"computed {whole(t['computed'])}.")
     return "\n\n".join(parts)
 
 
 def rebuild_part(found):
-    rows = [[thousands(p["tokens"]), thousands(p["native_ms"]), f"{p['reuse_ms']:.1f}", f"{p['native_over_reuse']:.0f}",
+    rows = [[whole(p["tokens"]), whole(p["native_ms"]), f"{p['reuse_ms']:.1f}", f"{p['native_over_reuse']:.0f}",
              f"{100 * p['reuse_of_peak']:.0f} %", f"{p['patch_ms']:.1f}", f"{p['native_over_patch']:.1f}",
              f"{100 * p['patch_of_peak']:.0f} %"] for p in found]
     return ("### Rebuilding from codes in memory\n\n`translate_benchmark`: the same threads, in turns, medians; *of peak* is the "
@@ -64,21 +62,19 @@ def peers_part(found):
 
     def median(side, what, size):
         entry = rate.get(side, {}).get(what, {}).get(str(size))
-        return "-" if entry is None else thousands(entry["median"])
+        return "-" if entry is None else whole(entry["median"])
 
-    def row(name, what, size, ours, llama, torch, ratio):
-        return [name, median(ours, what, size), median(llama, what, size) if llama else "-",
-                median(torch, what, size) if torch else "-", *ratio]
+    def row(name, what, size, sides, ratio_keys):
+        ratios = [f"{found[key]:.2f}" if key in found else "-" for key in ratio_keys]
+        return [name, *(median(side, what, size) for side in sides), " / ".join(ratios)]
 
-    def ratio(*keys):
-        return [f"{found[key]:.2f}" if key in found else "-" for key in keys]
-
-    rows = [row(f"prefill of {n:,}", "prefill", n, "ours_4bit", "llama_cpp_4bit", "torch_float32",
-                [" / ".join(ratio(f"prefill_{n}_ratio", f"prefill_{n}_torch_f32_ratio", f"prefill_{n}_torch_ratio"))])
+    rows = [row(f"prefill of {n:,}", "prefill", n, ["ours_4bit", "llama_cpp_4bit", "torch_float32"],
+                [f"prefill_{n}_ratio", f"prefill_{n}_torch_f32_ratio", f"prefill_{n}_torch_ratio"])
             for n in (512, 2048)]
-    rows += [row(f"decode, {bits} bits, {batch} at a time", "decode", batch, f"ours_{bits}bit", f"llama_cpp_{bits}bit", None,
-                 ratio(key)) for bits, batch, key in ((4, 1, "decode_b1_4bit_ratio"), (8, 1, "decode_b1_8bit_ratio"),
-                                                      (4, 16, "decode_b16_ratio"), (8, 16, "decode_b16_8bit_ratio"))]
+    rows += [row(f"decode, {bits} bits, {batch} at a time", "decode", batch,
+                 [f"ours_{bits}bit", f"llama_cpp_{bits}bit", "torch_float32"], [key])
+             for bits, batch, key in ((4, 1, "decode_b1_4bit_ratio"), (8, 1, "decode_b1_8bit_ratio"),
+                                      (4, 16, "decode_b16_ratio"), (8, 16, "decode_b16_8bit_ratio"))]
     machine = found["machine"]
     return (f"### Beside llama.cpp and PyTorch\n\n`bench/compare_llama_cpp.sh`, {found['turns']} turns, medians, "
             f"{found['threads']} threads on {machine['cpu']} ({', '.join(machine['instruction_sets'])}), tokens a second. llama.cpp "

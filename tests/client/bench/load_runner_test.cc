@@ -111,6 +111,18 @@ TEST_F(LoadRunnerTest, FewerRequestsThanTheConcurrency) {
   EXPECT_EQ(runner.RunClosed(8, {.requests = 3}, Numbered, NoProgress).num_ok, 3);
 }
 
+TEST_F(LoadRunnerTest, ALevelEndsWithItsLastRequest) {
+  LoadRunner runner(target_, {});
+  std::int64_t told = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 30; ++i) {
+    runner.RunClosed(1, {.requests = 1}, Numbered, [&told](std::int64_t ended, double) { told += ended; });
+  }
+  // Not with the next progress, every 0.1 s, which is told at once instead.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(3000));
+  EXPECT_GE(told, 30);
+}
+
 TEST_F(LoadRunnerTest, ADurationEndsAClosedLoop) {
   LoadRunner runner(target_, {});
   const LevelResult level = runner.RunClosed(2, {.duration = absl::Milliseconds(200)}, Numbered, NoProgress);
