@@ -14,7 +14,7 @@ namespace scd {
 // A column that is sent. Symbol s has the slots from starts[s] to before starts[s + 1], of 4096.
 struct EntropyColumn {
   // Slots that share an entry of `symbols`: few enough that hardly any holds more than two symbols.
-  static constexpr int kSharedBits = 4;
+  static constexpr int kSharedBits = 5;
 
   std::uint32_t column = 0;
   std::array<std::uint16_t, kEntropySymbols + 1> starts = {};

@@ -32,18 +32,20 @@ constexpr auto kReciprocals = [] {
   return reciprocals;
 }();
 
+// Whether a state takes or gives a word is as good as random, so both do without branches.
+
 // Moves what no longer fits to before `words`, then takes the symbol.
 inline std::uint32_t Push(std::uint32_t state, std::uint32_t start, std::uint32_t frequency,
                           std::uint16_t*& words) {
-  const bool full = state >= std::uint64_t{frequency} << (32 - kEntropyBits);
+  const std::uint32_t full = state >= std::uint64_t{frequency} << (32 - kEntropyBits);
   words[-1] = static_cast<std::uint16_t>(state);
   words -= full;
-  state = full ? state >> kWordBits : state;
+  state >>= full * kWordBits;
   const auto quotient = static_cast<std::uint32_t>(state * kReciprocals[frequency] >> kReciprocalBits);
   return state + start + quotient * ((1 << kEntropyBits) - frequency);
 }
 
-// Gives the symbol, then reads a word where it is needed.
+// Gives the symbol, then reads a word where the state has become too small.
 inline std::uint8_t Pop(std::uint32_t& state, const EntropyColumn& column, const char*& words) {
   const std::uint32_t slot = state & kSlotMask;
   std::size_t symbol = column.symbols[slot >> EntropyColumn::kSharedBits];
@@ -53,9 +55,9 @@ inline std::uint8_t Pop(std::uint32_t& state, const EntropyColumn& column, const
       column.frequency(symbol) * (state >> kEntropyBits) + slot - column.starts[symbol];
   std::uint16_t word;
   std::memcpy(&word, words, sizeof(word));
-  const bool empty = rest < kLeastState;
-  state = empty ? rest << kWordBits | word : rest;
-  words += empty ? sizeof(word) : 0;
+  const std::uint32_t empty = rest < kLeastState;
+  state = rest << (empty * kWordBits) | (word & (0 - empty));
+  words += empty * sizeof(word);
   return static_cast<std::uint8_t>(symbol);
 }
 
@@ -89,6 +91,32 @@ bool ReadEscape(const char* begin, const char*& end, std::int32_t& q) {
 bool IsEscaped(const EntropyColumn& column, std::int32_t q) {
   return q < -kLargestSymbolValue || q > kLargestSymbolValue ||
          column.frequency(static_cast<std::size_t>(q + kLargestSymbolValue)) == 0;
+}
+
+// Calls `escaped` with the tokens whose numbers are escapes. Tokens come in falling order.
+template <typename Escaped>
+void EncodeColumn(const EntropyColumn& column, std::int64_t num_tokens, States& states, std::uint16_t*& words,
+                  const std::uint8_t* symbols, std::size_t stride, const Escaped& escaped) {
+  std::uint16_t* next = words;
+  const auto put = [&](std::uint32_t& state, std::int64_t token) {
+    std::size_t symbol = symbols[static_cast<std::size_t>(token) * stride];
+    if (ABSL_PREDICT_FALSE(symbol == kEscapeSymbol || column.frequency(symbol) == 0)) {
+      symbol = kEscapeSymbol;
+      escaped(token);
+    }
+    state = Push(state, column.starts[symbol], column.frequency(symbol), next);
+  };
+  std::int64_t t = num_tokens - 1;
+  for (; t % kLanes != kLanes - 1; --t) put(states[static_cast<std::size_t>(t % kLanes)], t);
+  auto [a, b, c, d] = states;
+  for (; t >= 0; t -= kLanes) {
+    put(d, t);
+    put(c, t - 1);
+    put(b, t - 2);
+    put(a, t - 3);
+  }
+  states = {a, b, c, d};
+  words = next;
 }
 
 // Whether any of the column's numbers is an escape.
@@ -137,29 +165,12 @@ bool GranuleEncoder::Append(const float* rows, std::int64_t num_tokens, std::str
   const std::size_t rank = columns_.steps.size();
   // What is read last is written first.
   for (auto column = columns_.sent.rbegin(); column != columns_.sent.rend(); ++column) {
-    const auto put = [&](std::uint32_t state, std::int64_t token) {
-      std::size_t symbol = symbols_.row(token)[column->column];
-      if (ABSL_PREDICT_FALSE(symbol == kEscapeSymbol || column->frequency(symbol) == 0)) {
-        symbol = kEscapeSymbol;
-        AppendEscape(QuantiseNumber(rows[static_cast<std::size_t>(token) * rank + column->column],
-                                    columns_.inverses[column->column]),
-                     escapes_);
-      }
-      return Push(state, column->starts[symbol], column->frequency(symbol), words);
-    };
-    std::int64_t t = num_tokens;
-    for (; t % kLanes != 0; --t) {
-      std::uint32_t& state = states[static_cast<std::size_t>((t - 1) % kLanes)];
-      state = put(state, t - 1);
-    }
-    auto [a, b, c, d] = states;
-    for (; t > 0; t -= kLanes) {
-      d = put(d, t - 1);
-      c = put(c, t - 2);
-      b = put(b, t - 3);
-      a = put(a, t - 4);
-    }
-    states = {a, b, c, d};
+    const std::size_t c = column->column;
+    EncodeColumn(*column, num_tokens, states, words, symbols_.row(0) + c, symbols_.stride(),
+                 [&](std::int64_t token) {
+                   const float number = rows[static_cast<std::size_t>(token) * rank + c];
+                   AppendEscape(QuantiseNumber(number, columns_.inverses[c]), escapes_);
+                 });
   }
   out.append(reinterpret_cast<const char*>(states.data()), sizeof(states));
   out.append(reinterpret_cast<const char*>(words), static_cast<std::size_t>(end - words) * sizeof(*words));

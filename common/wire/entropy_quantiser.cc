@@ -11,12 +11,12 @@ constexpr std::size_t kCacheLine = 64;
 // Added to a number of magnitude under 2^22 it leaves the number, rounded half to even, in the lowest bits:
 // the sum's last bit is worth 1.
 constexpr float kRounder = 0x1.8p23f;
-constexpr float kFirstEscape = kLargestSymbolValue + 1;
+// Magnitudes from here on are rounded to more than kLargestSymbolValue.
+constexpr float kFirstEscape = kLargestSymbolValue + 0.5f;
 
-// Over 0 where |x| is over kLargestEscape or x is not a number: as integers, magnitudes are ordered alike.
-std::int32_t Excess(float x) {
-  return (std::bit_cast<std::int32_t>(x) & 0x7FFF'FFFF) -
-         std::bit_cast<std::int32_t>(static_cast<float>(kLargestEscape));
+// Magnitudes, NaN above all, are ordered as the integers that have their bits.
+std::int32_t Ordered(float magnitude) {
+  return std::bit_cast<std::int32_t>(magnitude);
 }
 
 }  // namespace
@@ -29,21 +29,20 @@ bool Quantise(const EntropyColumns& columns, const float* rows, std::int64_t num
               GranuleSymbols& symbols) {
   const std::size_t rank = columns.steps.size();
   const float* const inverses = columns.inverses.data();
-  std::int32_t within = -1;  // negative as long as all are
+  std::int32_t largest_excess = -1;  // its sign is clear where any number's is
   for (std::int64_t t = 0; t < num_tokens; ++t) {
     const float* const row = rows + static_cast<std::size_t>(t) * rank;
     std::uint8_t* const to = symbols.row(t);
     for (std::size_t c = 0; c < rank; ++c) {
-      float x = row[c] * inverses[c];
-      within &= Excess(x) - 1;
-      x = x < -kFirstEscape ? -kFirstEscape : x;
-      x = x > kFirstEscape ? kFirstEscape : x;
-      // Modulo 128, both -64 and 64 become the escape.
-      const std::uint32_t q = std::bit_cast<std::uint32_t>(x + kRounder);
-      to[c] = static_cast<std::uint8_t>((q + kLargestSymbolValue) & (kEntropySymbols - 1));
+      const float x = row[c] * inverses[c];
+      const std::int32_t magnitude = Ordered(x) & 0x7FFF'FFFF;
+      largest_excess &= magnitude - Ordered(kLargestEscape) - 1;
+      const std::int32_t all_where_escaped = (Ordered(kFirstEscape) - 1 - magnitude) >> 31;
+      const std::int32_t symbol = Ordered(x + kRounder) + std::int32_t{kLargestSymbolValue};
+      to[c] = static_cast<std::uint8_t>((symbol | all_where_escaped) & std::int32_t{kEscapeSymbol});
     }
   }
-  return within < 0;
+  return largest_excess < 0;
 }
 
 std::int32_t QuantiseNumber(float number, float inverse) {

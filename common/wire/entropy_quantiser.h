@@ -14,7 +14,7 @@
 
 namespace scd {
 
-inline constexpr std::int32_t kLargestEscape = 1 << 30;
+inline constexpr float kLargestEscape = 0x1p30f;
 inline constexpr std::uint8_t kZeroSymbol = kLargestSymbolValue;
 
 // Symbols of a granule: token t's of column c is at(t, c). Rows are an odd number of cache lines apart, so
