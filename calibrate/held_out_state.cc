@@ -29,6 +29,7 @@ absl::StatusOr<ConstTensorView> HeldOutEvaluator::LoadRows(const Item& item, std
         SCD_RETURN_IF_ERROR(store_.ReadV(piece, layer, side, &rows));
         break;
       case CodeKind::kH:
+      case CodeKind::kKV:
         SCD_RETURN_IF_ERROR(store_.ReadHidden(piece, layer, side, &rows));
         break;
       case CodeKind::kResidual:

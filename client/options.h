@@ -48,7 +48,8 @@ struct TransferOptions {
   std::optional<std::uint32_t> rank_k, rank_v, rank_h;
   std::optional<std::vector<std::uint32_t>> patch_layers;
   std::optional<std::uint32_t> native_head, native_tail;
-  std::string codec;  // "bf16", "f32", "int8", "int4" or empty
+  std::string codec;  // "bf16", "f32", "int8", "int4", "entropy" or empty
+  std::optional<double> distortion;
   std::optional<std::pair<std::uint32_t, std::uint32_t>> recompute_layers;  // first and last
   std::uint32_t timeout_ms = 0;
   bool fresh = false;            // nothing from the producer's store and KV cache

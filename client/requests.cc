@@ -80,6 +80,7 @@ void SetTransfer(const TransferOptions& options, v1::Transfer* transfer) {
   if (options.native_head) plan.set_native_head(*options.native_head);
   if (options.native_tail) plan.set_native_tail(*options.native_tail);
   if (const auto codec = CodecByName(options.codec)) plan.set_codec(static_cast<v1::Codec>(*codec));
+  if (options.distortion) plan.set_distortion(*options.distortion);
   if (options.recompute_layers) {
     plan.mutable_recompute_layers()->set_first(options.recompute_layers->first);
     plan.mutable_recompute_layers()->set_last(options.recompute_layers->second);

@@ -40,8 +40,8 @@ void ReadPlan(YamlSection root, ConsumerConfig& config) {
                   {.min = 0, .max = 4095, .unit = "layer"});
   plan.Int("native_head", &config.plan.native_head, kNative);
   plan.Int("native_tail", &config.plan.native_tail, kNative);
-  config.plan.codec = Codec::kBF16;
   ReadCodec(plan, "codec", &config.plan.codec);
+  plan.Real("distortion", &config.plan.distortion, {.min = 0, .max = 1e6});
   ReadLayerRange(plan, "recompute_layers", &config.plan.recompute_layers);
 }
 

@@ -22,12 +22,12 @@ std::vector<Digest> PrefixKeys::Native(absl::Span<const std::int32_t> tokens) co
 std::vector<Digest> PrefixKeys::Rebuilt(std::string_view mode, const LayerPlan& plan,
                                         absl::Span<const std::int32_t> tokens) const {
   if (options_.page_tokens == 0) return {};
-  DigestBuilder seed("scd.kv_state.rebuilt.v1");
+  DigestBuilder seed("scd.kv_state.rebuilt.v2");
   seed.AddDigest(native_).AddDigest(options_.bundle).AddString(ToAbsl(mode));
-  seed.AddInt(static_cast<std::int64_t>(plan.codec)).AddInt(plan.native_head);
+  seed.AddInt(static_cast<std::int64_t>(plan.codec)).AddInt(plan.rate_point).AddInt(plan.native_head);
   for (const LayerRanks& layer : plan.layers) {
     seed.AddInt(static_cast<std::int64_t>(layer.treatment));
-    seed.AddInt(layer.rank_k).AddInt(layer.rank_v).AddInt(layer.rank_h).AddInt(layer.residual);
+    seed.AddInt(layer.rank_k).AddInt(layer.rank_v).AddInt(layer.rank_h).AddInt(layer.residual).AddInt(layer.rank_kv);
   }
   return BlockKeys(seed.Finish(), tokens, options_.page_tokens);
 }

@@ -42,6 +42,7 @@ absl::StatusOr<PlanRequest> FromProto(const v1::PlanOverride& proto) {
     if (!codec.ok()) return absl::InvalidArgumentError(absl::StrCat("plan.", codec.status().message()));
     plan.codec = *codec;
   }
+  if (proto.has_distortion()) plan.distortion = proto.distortion();
   if (proto.has_recompute_layers()) {
     plan.recompute_layers = LayerRange{proto.recompute_layers().first(), proto.recompute_layers().last()};
   }

@@ -65,7 +65,9 @@ std::vector<ModeRow> RepeatForCodecs(const std::vector<ModeRow>& rows, const std
 }
 
 std::string ContradictionIn(const TransferSpec& spec) {
-  if (!spec.sends_codes() && (spec.rank_k || spec.rank_v)) return "rank_k and rank_v are for scd and reuse";
+  if (spec.mode != "scd" && spec.mode != "reuse" && (spec.rank_k || spec.rank_v)) {
+    return "rank_k and rank_v are for scd and reuse";
+  }
   if (spec.mode != "scd" && (spec.rank_h || spec.patch_layers)) return "rank_h and patch_layers are for scd";
   if (spec.mode != "selective" && spec.recompute_layers) return "recompute_layers is for selective";
   if (spec.is_local() && (spec.codec || spec.native_head != 0 || spec.native_tail != 0)) {
@@ -78,7 +80,7 @@ std::string ContradictionIn(const TransferSpec& spec) {
 }
 
 PlanRequest PlanRequestOf(const TransferSpec& spec) {
-  PlanRequest request = PlanRequestFor(spec.mode, {.codec = Codec::kBF16});
+  PlanRequest request = PlanRequestFor(spec.mode, {});
   Overlay({.rank_k = spec.rank_k,
            .rank_v = spec.rank_v,
            .rank_h = spec.rank_h,
@@ -86,9 +88,10 @@ PlanRequest PlanRequestOf(const TransferSpec& spec) {
            .recompute_layers = spec.recompute_layers,
            .native_head = spec.native_head,
            .native_tail = spec.native_tail,
-           .codec = spec.codec},
+           .codec = spec.codec,
+           .distortion = spec.distortion},
           &request);
-  if (!request.codec) request.codec = Codec::kBF16;
+  if (!request.codec && spec.mode != "fused") request.codec = Codec::kBF16;
   return request;
 }
 

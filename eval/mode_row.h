@@ -23,12 +23,13 @@ struct TransferSpec {
   std::optional<std::vector<std::int64_t>> patch_layers = std::nullopt;  // scd
   std::optional<LayerRange> recompute_layers = std::nullopt;             // selective
   std::optional<Codec> codec = std::nullopt;
+  std::optional<double> distortion = std::nullopt;  // codec entropy
   std::int64_t native_head = 0;  // positions that the consumer computes itself
   std::int64_t native_tail = 0;
 
   bool is_local() const { return mode == kLocalMode; }
-  // scd and reuse: what is sent are fitted codes.
-  bool sends_codes() const { return mode == "scd" || mode == "reuse"; }
+  // What is sent are fitted codes.
+  bool sends_codes() const { return mode == "scd" || mode == "reuse" || mode == "fused"; }
   bool is_quantized() const { return mode == "quantized" || mode == "quantized_rerope"; }
 
   friend bool operator==(const TransferSpec&, const TransferSpec&) = default;

@@ -45,6 +45,7 @@ void SetPlan(const ResolvedRow& row, v1::PlanOverride* out) {
     out->mutable_recompute_layers()->set_last(static_cast<std::uint32_t>(spec.recompute_layers->last));
   }
   if (spec.codec) out->set_codec(CodecOf(*spec.codec));
+  if (spec.distortion) out->set_distortion(*spec.distortion);
 }
 
 void SetTransfer(const ResolvedRow& row, CodeUse use, absl::Duration timeout, v1::Transfer* out) {

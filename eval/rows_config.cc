@@ -40,6 +40,7 @@ ModeRow ReadRow(YamlSection section) {
   section.IntsOrWord("patch_layers", "auto", &spec.patch_layers, kLayer, kLayers);
   ReadLayerRange(section, "recompute_layers", &spec.recompute_layers);
   ReadCodec(section, "codec", &spec.codec);
+  section.Real("distortion", &spec.distortion, {.min = 0, .max = 1e6});
   section.Int("native_head", &spec.native_head, kNative);
   section.Int("native_tail", &spec.native_tail, kNative);
   if (!IsModeName(spec.mode)) {

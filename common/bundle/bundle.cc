@@ -19,9 +19,9 @@ namespace {
 absl::Status CheckTensors(const SafetensorsFile& file, const BundleManifest& manifest) {
   std::set<std::string> known;
   for (BundleTensor& tensor : BundleTensors(manifest)) {
-    SCD_ASSIGN_OR_RETURN(const ConstTensorView view, file.Get(tensor.name, DType::kF32, tensor.shape));
-    const auto bytes = static_cast<std::size_t>(view.num_elements()) * sizeof(float);
-    if (!AllFinite(DType::kF32, {view.as<std::byte>(), bytes})) {
+    SCD_ASSIGN_OR_RETURN(const ConstTensorView view, file.Get(tensor.name, tensor.dtype, tensor.shape));
+    const auto bytes = static_cast<std::size_t>(view.num_elements()) * DTypeBytes(tensor.dtype);
+    if (tensor.dtype == DType::kF32 && !AllFinite(DType::kF32, {view.as<std::byte>(), bytes})) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.path(), ": ", tensor.name, ": holds a number that is not finite"));
     }
@@ -31,6 +31,31 @@ absl::Status CheckTensors(const SafetensorsFile& file, const BundleManifest& man
     if (!known.contains(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.path(), ": ", absl::CHexEscape(name), ": the manifest knows no such tensor"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+EntropyTables TablesOf(const ConstTensorView& steps, const ConstTensorView& frequencies, std::int64_t rank) {
+  return {.steps = {steps.as<float>(), static_cast<std::size_t>(rank)},
+          .frequencies = {frequencies.as<std::int32_t>(), static_cast<std::size_t>(rank * kEntropySymbols)}};
+}
+
+absl::Status CheckTables(const SafetensorsFile& file, const BundleManifest& manifest) {
+  for (std::int64_t layer = 0; layer < manifest.num_layers; ++layer) {
+    for (const SentKind& fitted : FittedKinds(manifest, layer)) {
+      for (std::size_t i = 0; i < manifest.rate_points.size(); ++i) {
+        const auto point = static_cast<std::int64_t>(i);
+        const std::string steps_name = EntropyTensorName(layer, fitted.kind, point, "steps");
+        SCD_ASSIGN_OR_RETURN(const ConstTensorView steps, file.Get(steps_name));
+        SCD_ASSIGN_OR_RETURN(const ConstTensorView frequencies,
+                             file.Get(EntropyTensorName(layer, fitted.kind, point, "frequencies")));
+        if (const absl::Status status = CheckEntropyTables(TablesOf(steps, frequencies, fitted.rank));
+            !status.ok()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(file.path(), ": ", steps_name, " and its frequencies: ", status.message()));
+        }
+      }
     }
   }
   return absl::OkStatus();
@@ -74,6 +99,7 @@ absl::StatusOr<std::unique_ptr<Bundle>> Bundle::Open(const std::string& folder) 
                                             manifest.tensors_digest.ToHex()));
   }
   SCD_RETURN_IF_ERROR(CheckTensors(*tensors, manifest));
+  SCD_RETURN_IF_ERROR(CheckTables(*tensors, manifest));
   return std::unique_ptr<Bundle>(new Bundle(folder, std::move(manifest), digest, std::move(tensors)));
 }
 
@@ -138,6 +164,43 @@ absl::StatusOr<PatchTranslator> Bundle::Patch(std::int64_t layer, std::int64_t r
   out.encoder_bias = out.encoder_bias.rows(0, rank);
   out.decoder = out.decoder.columns(0, rank);
   return out;
+}
+
+absl::StatusOr<FusedTranslator> Bundle::Fused(std::int64_t layer) const {
+  if (manifest_.fused.rank == 0 || layer < 0 || layer >= manifest_.num_layers) {
+    return absl::NotFoundError(absl::StrCat(folder_, ": no Fused translator for layer ", layer));
+  }
+  const auto part = [&](std::string_view name) {
+    return tensors_->Get(TranslatorTensorName(layer, CodeKind::kKV, name));
+  };
+  FusedTranslator out;
+  SCD_ASSIGN_OR_RETURN(out.encoder, part("encoder"));
+  SCD_ASSIGN_OR_RETURN(out.encoder_bias, part("encoder_bias"));
+  SCD_ASSIGN_OR_RETURN(out.decoder, part("decoder"));
+  SCD_ASSIGN_OR_RETURN(out.decoder_bias, part("decoder_bias"));
+  SCD_ASSIGN_OR_RETURN(out.mlp_in, part("mlp_in"));
+  SCD_ASSIGN_OR_RETURN(out.mlp_in_bias, part("mlp_in_bias"));
+  SCD_ASSIGN_OR_RETURN(out.mlp_out, part("mlp_out"));
+  SCD_ASSIGN_OR_RETURN(out.mlp_out_bias, part("mlp_out_bias"));
+  return out;
+}
+
+absl::StatusOr<EntropyTables> Bundle::Entropy(std::int64_t layer, CodeKind kind, std::int64_t rank,
+                                              std::int64_t rate_point) const {
+  const std::vector<SentKind> fitted = FittedKinds(manifest_, layer);
+  const auto found =
+      std::find_if(fitted.begin(), fitted.end(), [kind](const SentKind& sent) { return sent.kind == kind; });
+  if (found == fitted.end() || rank < 1 || rank > found->rank || rate_point < 0 ||
+      rate_point >= static_cast<std::int64_t>(manifest_.rate_points.size())) {
+    return absl::NotFoundError(absl::StrCat(folder_, ": no entropy tables for ",
+                                            std::string(CodeKindName(kind)), " codes of layer ", layer,
+                                            " at rank ", rank, ", rate point ", rate_point));
+  }
+  SCD_ASSIGN_OR_RETURN(const ConstTensorView steps,
+                       tensors_->Get(EntropyTensorName(layer, kind, rate_point, "steps")));
+  SCD_ASSIGN_OR_RETURN(const ConstTensorView frequencies,
+                       tensors_->Get(EntropyTensorName(layer, kind, rate_point, "frequencies")));
+  return TablesOf(steps, frequencies, rank);
 }
 
 }  // namespace scd

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/bundle/manifest.h"
+#include "common/config/entropy_tables.h"
 #include "common/config/layer_plan.h"
 #include "common/config/model_config.h"
 #include "common/io/digest.h"
@@ -44,6 +45,21 @@ struct PatchTranslator {
   ConstTensorView mlp_in_bias;   // [mlp_width]
   ConstTensorView mlp_out;       // [hidden, mlp_width]
   ConstTensorView mlp_out_bias;  // [hidden]
+};
+
+// One code for K and V of one layer, at the fitted rank:  Z = H_A encoder^T + encoder_bias;
+// [K V] = Z decoder^T + decoder_bias + mlp_out silu([z_t z_t-1 ...] mlp_in^T + mlp_in_bias) + mlp_out_bias,
+// K before RoPE and after any k_norm. A token before the first one of a granule of kFusedGranule positions,
+// or before the first that codes came for, counts as z = 0.
+struct FusedTranslator {
+  ConstTensorView encoder;       // [rank, hidden]
+  ConstTensorView encoder_bias;  // [rank]
+  ConstTensorView decoder;       // [2 d_kv, rank], rows of K before those of V
+  ConstTensorView decoder_bias;  // [2 d_kv]
+  ConstTensorView mlp_in;        // [mlp_width, window rank]
+  ConstTensorView mlp_in_bias;   // [mlp_width]
+  ConstTensorView mlp_out;       // [2 d_kv, mlp_width]
+  ConstTensorView mlp_out_bias;  // [2 d_kv]
 };
 
 class Bundle {
@@ -76,6 +92,11 @@ class Bundle {
   absl::StatusOr<ReuseTranslator> Reuse(std::int64_t layer, CodeKind kind, std::int64_t rank) const;
   // NOT_FOUND for a layer that is no candidate or a rank that was not fitted.
   absl::StatusOr<PatchTranslator> Patch(std::int64_t layer, std::int64_t rank) const;
+  // NOT_FOUND where the bundle has none.
+  absl::StatusOr<FusedTranslator> Fused(std::int64_t layer) const;
+  // The tables of the first `rank` columns of a code that the layer may send. NOT_FOUND where there are none.
+  absl::StatusOr<EntropyTables> Entropy(std::int64_t layer, CodeKind kind, std::int64_t rank,
+                                        std::int64_t rate_point) const;
 
  private:
   Bundle(std::string folder, BundleManifest manifest, Digest digest,

@@ -1,5 +1,5 @@
 // Names and shapes of the tensors of a bundle (docs/formats.md): what a manifest promises, the writer writes
-// and Open asks for. All are f32.
+// and Open asks for. All are f32 but the frequencies of the entropy codec, which are i32.
 #ifndef SCD_COMMON_BUNDLE_BUNDLE_LAYOUT_H_
 #define SCD_COMMON_BUNDLE_BUNDLE_LAYOUT_H_
 
@@ -22,14 +22,27 @@ inline constexpr char kTensorsFile[] = "tensors.safetensors";
 // [out]. "layers.3.k.encoder".
 std::string TranslatorTensorName(std::int64_t layer, CodeKind kind, std::string_view part);
 
+// The maps of kKV come with its residual network: "mlp_in" [mlp_width, window rank] (this token's columns
+// first), "mlp_in_bias" [mlp_width], "mlp_out" [2 d_kv, mlp_width], "mlp_out_bias" [2 d_kv].
+//
 // Parts of the aligner's MLP, fitted for each rank of ranks_h: "mlp_in" [mlp_width, rank], "mlp_in_bias"
 // [mlp_width], "mlp_out" [hidden, mlp_width], "mlp_out_bias" [hidden]. "layers.3.h.384.mlp_in".
 std::string AlignerTensorName(std::int64_t layer, std::int64_t rank, std::string_view part);
 
+// Tables of the entropy codec (common/config/entropy_tables.h) for the code of one layer and kind at one rate
+// point, for the largest rank: "steps" [rank] and "frequencies" [rank, kEntropySymbols] (i32).
+// "layers.3.k.rate.0.steps".
+std::string EntropyTensorName(std::int64_t layer, CodeKind kind, std::int64_t rate_point,
+                              std::string_view part);
+
 struct BundleTensor {
   std::string name;
   Shape shape;
+  DType dtype = DType::kF32;
 };
+
+// Kinds of codes that a layer of this bundle may send, and the largest rank of each.
+std::vector<SentKind> FittedKinds(const BundleManifest& manifest, std::int64_t layer);
 
 // Every tensor of a bundle with this manifest (which ParseManifest has checked), and no other.
 std::vector<BundleTensor> BundleTensors(const BundleManifest& manifest);

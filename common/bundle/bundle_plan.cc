@@ -1,5 +1,6 @@
 // Which plans a bundle can serve.
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <set>
@@ -59,10 +60,56 @@ absl::Status CheckCodec(Codec codec) {
     case Codec::kF32:
     case Codec::kInt8:
     case Codec::kInt4:
+    case Codec::kEntropy:
       return absl::OkStatus();
   }
-  return Bad("plan.codec",
-             absl::StrCat(static_cast<int>(codec), " is not among the codecs: bf16, f32, int8, int4"));
+  return Bad("plan.codec", absl::StrCat(static_cast<int>(codec),
+                                        " is not among the codecs: bf16, f32, int8, int4, entropy"));
+}
+
+bool IsCode(LayerTreatment treatment) {
+  return treatment == LayerTreatment::kReuse || treatment == LayerTreatment::kPatch ||
+         treatment == LayerTreatment::kFused;
+}
+
+// Every column of the plan has tables at its rate point, or needs none.
+absl::Status CheckRatePoint(const BundleManifest& m, const LayerPlan& plan) {
+  if (plan.codec != Codec::kEntropy) {
+    if (plan.rate_point == 0) return absl::OkStatus();
+    return Bad("plan.rate_point", absl::StrCat(plan.rate_point, " given, but codec ",
+                                               std::string(CodecName(plan.codec)), " has no rate points"));
+  }
+  if (!IsCode(plan.layers[0].treatment)) {
+    return Bad("plan.codec",
+               "entropy codes what translators make; raw state goes in bf16, f32, int8 or int4");
+  }
+  if (m.rate_points.empty()) {
+    return Bad("plan.codec", "this bundle has no tables for entropy: fit it again with entropy.distortions");
+  }
+  for (const LayerRanks& layer : plan.layers) {
+    for (const SentKind& sent : SentKinds(layer)) {
+      if (sent.rank > kMaxEntropyRank) {
+        return Bad("plan.codec",
+                   absl::StrCat("entropy takes ranks of at most ", kMaxEntropyRank, ", not ", sent.rank));
+      }
+    }
+  }
+  const auto count = static_cast<std::int64_t>(m.rate_points.size());
+  if (plan.rate_point >= 0 && plan.rate_point < count) return absl::OkStatus();
+  return Bad("plan.rate_point", absl::StrCat(plan.rate_point, " is outside [0, ", count - 1, "]"));
+}
+
+// The rate point with this distortion.
+absl::StatusOr<std::int64_t> RatePointOf(const BundleManifest& m, double distortion) {
+  const auto found = std::find_if(m.rate_points.begin(), m.rate_points.end(), [&](const RatePoint& point) {
+    return std::abs(point.distortion - distortion) <= 1e-6 * point.distortion;
+  });
+  if (found != m.rate_points.end()) return found - m.rate_points.begin();
+  const auto append = [](std::string* out, const RatePoint& point) {
+    absl::StrAppend(out, point.distortion);
+  };
+  return Bad("plan.distortion", absl::StrCat(distortion, " is not among those of this bundle: ",
+                                             absl::StrJoin(m.rate_points, ", ", append)));
 }
 
 absl::Status CheckRecomputed(absl::string_view field, const LayerRange& range, std::int64_t num_layers) {
@@ -96,6 +143,8 @@ absl::string_view FormName(StateForm form) {
       return "raw roped state";
     case StateForm::kSelective:
       return "selective recomputation";
+    case StateForm::kFused:
+      return "fused codes";
   }
   return "unknown";
 }
@@ -111,6 +160,8 @@ absl::Status CheckAsked(const PlanRequest& request) {
   SCD_RETURN_IF_ERROR(absent("plan.rank_v", request.rank_v.has_value(), codes));
   SCD_RETURN_IF_ERROR(absent("plan.rank_h", request.rank_h.has_value(), codes));
   SCD_RETURN_IF_ERROR(absent("plan.patch_layers", request.patch_layers.has_value(), codes));
+  SCD_RETURN_IF_ERROR(
+      absent("plan.distortion", request.distortion.has_value(), codes || request.form == StateForm::kFused));
   return absent("plan.recompute_layers", request.recompute_layers.has_value(),
                 request.form == StateForm::kSelective);
 }
@@ -159,12 +210,17 @@ absl::StatusOr<std::vector<LayerRanks>> RawLayers(const BundleManifest& m, const
   return layers;
 }
 
+absl::StatusOr<std::vector<LayerRanks>> FusedLayers(const BundleManifest& m) {
+  if (m.fused.rank == 0) {
+    return Bad("mode", "fused: this bundle has no such translators: fit it again with fused.rank");
+  }
+  return std::vector<LayerRanks>(static_cast<std::size_t>(m.num_layers),
+                                 {.treatment = LayerTreatment::kFused, .rank_kv = m.fused.rank});
+}
+
 // What a layer's treatment allows beside the layers before it.
 absl::Status CheckMix(absl::string_view field, LayerTreatment treatment, LayerTreatment first) {
-  const auto is_code = [](LayerTreatment t) {
-    return t == LayerTreatment::kReuse || t == LayerTreatment::kPatch;
-  };
-  const bool mixes = treatment == first || (is_code(treatment) && is_code(first)) ||
+  const bool mixes = treatment == first || (IsCode(treatment) && IsCode(first)) ||
                      (treatment == LayerTreatment::kRaw && first == LayerTreatment::kRecompute) ||
                      (treatment == LayerTreatment::kRecompute && first == LayerTreatment::kRaw);
   if (mixes) return absl::OkStatus();
@@ -177,27 +233,35 @@ absl::Status CheckLayer(const BundleManifest& m, const LayerPlan& plan, std::int
   const LayerRanks& layer = plan.layers[static_cast<std::size_t>(index)];
   const std::string field = absl::StrCat("plan.layers[", index, "]");
   const std::string k = absl::StrCat(field, ".rank_k"), v = absl::StrCat(field, ".rank_v"),
-                    h = absl::StrCat(field, ".rank_h"), residual = absl::StrCat(field, ".residual");
+                    h = absl::StrCat(field, ".rank_h"), residual = absl::StrCat(field, ".residual"),
+                    kv = absl::StrCat(field, ".rank_kv");
   SCD_RETURN_IF_ERROR(CheckMix(field, layer.treatment, plan.layers[0].treatment));
   switch (layer.treatment) {
     case LayerTreatment::kReuse:
       SCD_RETURN_IF_ERROR(CheckReuseRank(k, layer.rank_k, m.max_rank_k));
       SCD_RETURN_IF_ERROR(CheckReuseRank(v, layer.rank_v, m.max_rank_v));
-      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}});
+      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}, {kv, layer.rank_kv}});
     case LayerTreatment::kPatch:
       SCD_RETURN_IF_ERROR(CheckPatchLayer(field, index, m.candidate_layers));
       SCD_RETURN_IF_ERROR(CheckPatchRank(h, layer.rank_h, m.ranks_h));
-      return CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}, {residual, layer.residual}});
+      return CheckUnused(
+          {{k, layer.rank_k}, {v, layer.rank_v}, {residual, layer.residual}, {kv, layer.rank_kv}});
     case LayerTreatment::kRaw:
     case LayerTreatment::kRawRoped:
       SCD_RETURN_IF_ERROR(CheckWhole(k, layer.rank_k, m.d_kv()));
       SCD_RETURN_IF_ERROR(CheckWhole(v, layer.rank_v, m.d_kv()));
-      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}});
+      return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}, {kv, layer.rank_kv}});
+    case LayerTreatment::kFused:
+      if (m.fused.rank == 0) return Bad(field, "this bundle has no Fused translators");
+      SCD_RETURN_IF_ERROR(CheckWhole(kv, layer.rank_kv, m.fused.rank));
+      return CheckUnused(
+          {{k, layer.rank_k}, {v, layer.rank_v}, {h, layer.rank_h}, {residual, layer.residual}});
     case LayerTreatment::kRecompute:
-      SCD_RETURN_IF_ERROR(CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}, {h, layer.rank_h}}));
+      SCD_RETURN_IF_ERROR(
+          CheckUnused({{k, layer.rank_k}, {v, layer.rank_v}, {h, layer.rank_h}, {kv, layer.rank_kv}}));
       if (index == 0) return CheckWhole(residual, layer.residual, m.hidden_size);
       if (plan.layers[static_cast<std::size_t>(index - 1)].treatment == LayerTreatment::kRecompute) {
-        return CheckUnused({{residual, layer.residual}});
+        return CheckUnused({{residual, layer.residual}, {kv, layer.rank_kv}});
       }
       if (plan.recomputed()->first != index) {
         return Bad(field, "begins a second group of recomputed layers; a plan has at most one");
@@ -215,6 +279,8 @@ absl::StatusOr<LayerPlan> Bundle::ResolvePlan(const PlanRequest& request) const 
   LayerPlan plan;
   if (request.form == StateForm::kCodes) {
     SCD_ASSIGN_OR_RETURN(plan.layers, CodeLayers(m, request));
+  } else if (request.form == StateForm::kFused) {
+    SCD_ASSIGN_OR_RETURN(plan.layers, FusedLayers(m));
   } else {
     SCD_ASSIGN_OR_RETURN(plan.layers, RawLayers(m, request));
   }
@@ -222,8 +288,19 @@ absl::StatusOr<LayerPlan> Bundle::ResolvePlan(const PlanRequest& request) const 
   plan.native_tail = request.native_tail.value_or(m.native_tail);
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_head", plan.native_head));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_tail", plan.native_tail));
-  plan.codec = request.codec.value_or(Codec::kBF16);
+  const bool entropy = request.form == StateForm::kFused && !m.rate_points.empty();
+  plan.codec = request.codec.value_or(entropy ? Codec::kEntropy : Codec::kBF16);
   SCD_RETURN_IF_ERROR(CheckCodec(plan.codec));
+  if (plan.codec == Codec::kEntropy) {
+    plan.rate_point = m.default_rate_point;
+    if (request.distortion) {
+      SCD_ASSIGN_OR_RETURN(plan.rate_point, RatePointOf(m, *request.distortion));
+    }
+  } else if (request.distortion) {
+    return Bad("plan.distortion", absl::StrCat("given, but codec ", std::string(CodecName(plan.codec)),
+                                               " has none; entropy has"));
+  }
+  SCD_RETURN_IF_ERROR(CheckRatePoint(m, plan));
   return plan;
 }
 
@@ -236,7 +313,8 @@ absl::Status Bundle::CheckPlan(const LayerPlan& plan) const {
   for (std::int64_t i = 0; i < num_layers; ++i) SCD_RETURN_IF_ERROR(CheckLayer(manifest_, plan, i));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_head", plan.native_head));
   SCD_RETURN_IF_ERROR(CheckNative("plan.native_tail", plan.native_tail));
-  return CheckCodec(plan.codec);
+  SCD_RETURN_IF_ERROR(CheckCodec(plan.codec));
+  return CheckRatePoint(manifest_, plan);
 }
 
 }  // namespace scd

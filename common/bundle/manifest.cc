@@ -1,13 +1,12 @@
 #include "common/bundle/manifest.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <limits>
 #include <set>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/bundle/manifest_fields.h"
 #include "common/io/json.h"
 #include "kernels/status_macros.h"
 
@@ -15,65 +14,6 @@ namespace scd {
 namespace {
 
 using nlohmann::json;
-
-constexpr double kAnyFinite = std::numeric_limits<double>::max();
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
-
-absl::Status CheckFields(const JsonObject& object, std::initializer_list<absl::string_view> known) {
-  for (const auto& [name, value] : object.value().items()) {
-    if (std::find(known.begin(), known.end(), absl::string_view(name)) == known.end()) {
-      return object.Error(absl::CHexEscape(name), "unknown field");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Digest> ReadDigest(const JsonObject& object, const char* key) {
-  SCD_ASSIGN_OR_RETURN(const std::string hex, object.String(key));
-  const auto digest = Digest::FromHex(hex);
-  if (!digest.ok()) return object.Error(key, digest.status().message());
-  if (digest->empty()) return object.Error(key, "is all zero, which is no digest");
-  return *digest;
-}
-
-absl::StatusOr<const json*> ReadArray(const JsonObject& object, const char* key, std::int64_t max_size) {
-  const json* array = object.Find(key);
-  if (array == nullptr || !array->is_array()) return object.Error(key, "missing; expected an array");
-  if (array->size() > static_cast<std::size_t>(max_size)) {
-    return object.Error(key, absl::StrCat("has ", array->size(), " entries, more than ", max_size));
-  }
-  return array;
-}
-
-enum class Order : std::uint8_t { kAny, kAscending };
-
-// Distinct integers in [min, max].
-absl::StatusOr<std::vector<std::int64_t>> ReadInts(const JsonObject& object, const char* key,
-                                                   std::int64_t min, std::int64_t max, std::int64_t max_size,
-                                                   Order order) {
-  SCD_ASSIGN_OR_RETURN(const json* const array, ReadArray(object, key, max_size));
-  std::vector<std::int64_t> values;
-  values.reserve(array->size());
-  for (std::size_t i = 0; i < array->size(); ++i) {
-    const json& item = (*array)[i];
-    const auto element = [&](absl::string_view what) {
-      return object.Error(absl::StrCat(key, "[", i, "]"), what);
-    };
-    if (!item.is_number_integer() ||
-        (item.is_number_unsigned() && item.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) ||
-        item.get<std::int64_t>() < min || item.get<std::int64_t>() > max) {
-      return element(absl::StrCat("expected an integer in [", min, ", ", max, "]"));
-    }
-    const auto value = item.get<std::int64_t>();
-    if (order == Order::kAscending && !values.empty() && value <= values.back()) {
-      return element(absl::StrCat(value, " does not follow ", values.back(), " in ascending order"));
-    }
-    values.push_back(value);
-  }
-  const std::set<std::int64_t> distinct(values.begin(), values.end());
-  if (distinct.size() != values.size()) return object.Error(key, "a value stands twice");
-  return values;
-}
 
 bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -121,6 +61,38 @@ absl::Status ReadFitted(const JsonObject& parent, BundleManifest& m) {
   return absl::OkStatus();
 }
 
+absl::Status ReadFused(const JsonObject& parent, BundleManifest& m) {
+  SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("fused"));
+  SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "mlp_width", "window"}));
+  SCD_ASSIGN_OR_RETURN(m.fused.rank, object.Int("rank", 0, std::min(m.hidden_size, 2 * m.d_kv())));
+  const bool none = m.fused.rank == 0;
+  SCD_ASSIGN_OR_RETURN(m.fused.mlp_width, object.Int("mlp_width", none ? 0 : 1, none ? 0 : kMaxBundleWidth));
+  SCD_ASSIGN_OR_RETURN(m.fused.window, object.Int("window", 1, none ? 1 : kMaxFusedWindow));
+  return absl::OkStatus();
+}
+
+absl::Status ReadRates(const JsonObject& parent, BundleManifest& m) {
+  SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("rates"));
+  SCD_RETURN_IF_ERROR(CheckFields(object, {"default", "points"}));
+  SCD_ASSIGN_OR_RETURN(const json* const array, ReadArray(object, "points", kMaxRatePoints));
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    SCD_ASSIGN_OR_RETURN(const JsonObject item,
+                         JsonObject::Create((*array)[i], absl::StrCat(object.path(), ": points[", i, "]")));
+    SCD_RETURN_IF_ERROR(CheckFields(item, {"distortion", "bytes_per_token", "kl"}));
+    RatePoint point;
+    SCD_ASSIGN_OR_RETURN(point.distortion, item.Double("distortion", 0, kAnyFinite));
+    if (point.distortion <= (m.rate_points.empty() ? 0 : m.rate_points.back().distortion)) {
+      return item.Error("distortion", "is not above 0 and above the point before it");
+    }
+    SCD_ASSIGN_OR_RETURN(point.bytes_per_token, item.Double("bytes_per_token", 0, kAnyFinite));
+    SCD_ASSIGN_OR_RETURN(point.kl, item.Double("kl", -kAnyFinite, kAnyFinite));
+    m.rate_points.push_back(point);
+  }
+  const auto last = std::max<std::int64_t>(0, static_cast<std::int64_t>(m.rate_points.size()) - 1);
+  SCD_ASSIGN_OR_RETURN(m.default_rate_point, object.Int("default", 0, last));
+  return absl::OkStatus();
+}
+
 absl::Status ReadDefaultPlan(const JsonObject& parent, BundleManifest& m) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("plan"));
   SCD_RETURN_IF_ERROR(
@@ -153,13 +125,14 @@ absl::Status ReadLayerErrors(const JsonObject& parent, BundleManifest& m) {
     SCD_ASSIGN_OR_RETURN(
         const JsonObject object,
         JsonObject::Create((*array)[i], absl::StrCat(parent.path(), ": layer_errors[", i, "]")));
-    SCD_RETURN_IF_ERROR(CheckFields(object, {"layer", "k", "v", "h"}));
+    SCD_RETURN_IF_ERROR(CheckFields(object, {"layer", "k", "v", "h", "kv"}));
     const auto index = static_cast<std::int64_t>(i);
     SCD_RETURN_IF_ERROR(object.Int("layer", index, index).status());
     LayerErrors errors;
     SCD_ASSIGN_OR_RETURN(errors.k, object.Double("k", 0, kAnyFinite));
     SCD_ASSIGN_OR_RETURN(errors.v, object.Double("v", 0, kAnyFinite));
     SCD_ASSIGN_OR_RETURN(errors.h, object.Double("h", 0, kAnyFinite));
+    SCD_ASSIGN_OR_RETURN(errors.kv, object.Double("kv", 0, kAnyFinite));
     m.layer_errors.push_back(errors);
   }
   return absl::OkStatus();
@@ -245,12 +218,15 @@ absl::Status ReadCalibration(const JsonObject& parent, CalibrationRecord& record
 
 absl::Status ReadQuality(const JsonObject& parent, HeldOutQuality& quality) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("quality"));
-  SCD_RETURN_IF_ERROR(CheckFields(object, {"kl_reuse", "kl_scd", "ppl_native", "ppl_reuse", "ppl_scd"}));
+  SCD_RETURN_IF_ERROR(CheckFields(
+      object, {"kl_reuse", "kl_scd", "ppl_native", "ppl_reuse", "ppl_scd", "kl_fused", "ppl_fused"}));
   SCD_ASSIGN_OR_RETURN(quality.kl_reuse, object.Double("kl_reuse", -kAnyFinite, kAnyFinite));
   SCD_ASSIGN_OR_RETURN(quality.kl_scd, object.Double("kl_scd", -kAnyFinite, kAnyFinite));
   SCD_ASSIGN_OR_RETURN(quality.ppl_native, object.Double("ppl_native", 0, kAnyFinite));
   SCD_ASSIGN_OR_RETURN(quality.ppl_reuse, object.Double("ppl_reuse", 0, kAnyFinite));
   SCD_ASSIGN_OR_RETURN(quality.ppl_scd, object.Double("ppl_scd", 0, kAnyFinite));
+  SCD_ASSIGN_OR_RETURN(quality.kl_fused, object.Double("kl_fused", -kAnyFinite, kAnyFinite));
+  SCD_ASSIGN_OR_RETURN(quality.ppl_fused, object.Double("ppl_fused", 0, kAnyFinite));
   return absl::OkStatus();
 }
 
@@ -279,9 +255,10 @@ absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::strin
   SCD_ASSIGN_OR_RETURN(const JsonObject object, JsonObject::Create(document, std::string(origin)));
   // First, so that another layout is reported as newer or older and not by the first field that is strange.
   SCD_RETURN_IF_ERROR(CheckVersion(object));
-  SCD_RETURN_IF_ERROR(CheckFields(object, {"version", "created_by", "producer", "consumer", "shape", "plan",
-                                           "fitted", "untranslatable_ids", "layer_errors", "patch_choice",
-                                           "selective", "calibration", "quality", "tensors_digest"}));
+  SCD_RETURN_IF_ERROR(
+      CheckFields(object, {"version", "created_by", "producer", "consumer", "shape", "plan", "fitted",
+                           "fused", "rates", "untranslatable_ids", "layer_errors", "patch_choice",
+                           "selective", "calibration", "quality", "tensors_digest"}));
   BundleManifest m;
   SCD_ASSIGN_OR_RETURN(m.created_by, object.String("created_by"));
   SCD_ASSIGN_OR_RETURN(m.producer, ReadModel(object, "producer"));
@@ -289,6 +266,8 @@ absl::StatusOr<BundleManifest> ParseManifest(absl::string_view text, absl::strin
   SCD_RETURN_IF_ERROR(ReadShape(object, m));
   SCD_RETURN_IF_ERROR(ReadFitted(object, m));
   SCD_RETURN_IF_ERROR(ReadDefaultPlan(object, m));
+  SCD_RETURN_IF_ERROR(ReadFused(object, m));
+  SCD_RETURN_IF_ERROR(ReadRates(object, m));
   SCD_ASSIGN_OR_RETURN(const std::vector<std::int64_t> ids,
                        ReadInts(object, "untranslatable_ids", 0, std::numeric_limits<std::int32_t>::max(),
                                 kMaxCount, Order::kAscending));

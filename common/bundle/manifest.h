@@ -15,7 +15,7 @@
 
 namespace scd {
 
-inline constexpr std::int64_t kBundleVersion = 2;
+inline constexpr std::int64_t kBundleVersion = 3;
 
 // Bounds of what a manifest may say; far above any model, they keep a hostile one from asking for absurd
 // work.
@@ -24,6 +24,8 @@ inline constexpr std::int64_t kMaxBundleLayers = 1024;
 inline constexpr std::int64_t kMaxBundleWidth = 1 << 18;  // hidden size, d_kv, MLP width
 inline constexpr std::int64_t kMaxBundleRanksH = 16;
 inline constexpr std::int64_t kMaxSelectiveGroups = 4096;
+inline constexpr std::int64_t kMaxRatePoints = 32;
+inline constexpr std::int64_t kMaxFusedWindow = 4;
 inline constexpr std::int64_t kMaxNativePositions = 1 << 20;  // native_head, native_tail
 
 // One side of the pair. Shapes are those of CheckTranslatable.
@@ -37,7 +39,27 @@ struct BundleModel {
 struct LayerErrors {
   double k = 0;
   double v = 0;
-  double h = 0;  // 0 where the layer is no Patch candidate
+  double h = 0;   // 0 where the layer is no Patch candidate
+  double kv = 0;  // of K and V together, in units of their spread; 0 where nothing was fused
+};
+
+// Translators of one code for K and V together, one for every layer.
+struct FusedShape {
+  std::int64_t rank = 0;       // columns of the code; 0: the bundle has none
+  std::int64_t mlp_width = 0;  // of the residual network
+  std::int64_t window = 1;     // tokens that the network reads: this one and window - 1 before it
+
+  friend bool operator==(const FusedShape&, const FusedShape&) = default;
+};
+
+// A distortion that the entropy codec has tables for, and what it makes of held-out prefixes: Fused layers
+// where the bundle has them, else the default plan of Reuse and Patch.
+struct RatePoint {
+  double distortion = 0;       // mean square error of a column that is sent, in units of the spread of K or V
+  double bytes_per_token = 0;  // of codes
+  double kl = 0;               // KL(oracle || this), nats
+
+  friend bool operator==(const RatePoint&, const RatePoint&) = default;
 };
 
 // One step of the choice of Patch layers: the set S_k and what it gains.
@@ -80,6 +102,8 @@ struct HeldOutQuality {
   double ppl_native = 0;
   double ppl_reuse = 0;
   double ppl_scd = 0;
+  double kl_fused = 0;  // every layer fused, bf16 codes; 0 where the bundle has none
+  double ppl_fused = 0;
 };
 
 struct BundleManifest {
@@ -103,6 +127,9 @@ struct BundleManifest {
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
   std::int64_t mlp_width = 0;
+  FusedShape fused;
+  std::vector<RatePoint> rate_points;  // ascending distortion; empty: no tables for the entropy codec
+  std::int64_t default_rate_point = 0;
 
   std::vector<std::int32_t> untranslatable_ids;  // consumer ids that the producer lacks or maps to other text
   std::vector<LayerErrors> layer_errors;         // one for each layer

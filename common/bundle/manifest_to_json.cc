@@ -45,6 +45,15 @@ Json Selective(const SelectiveProfile& profile) {
           {"groups", std::move(groups)}};
 }
 
+Json Rates(const BundleManifest& m) {
+  Json points = Json::array();
+  for (const RatePoint& point : m.rate_points) {
+    points.push_back(
+        {{"distortion", point.distortion}, {"bytes_per_token", point.bytes_per_token}, {"kl", point.kl}});
+  }
+  return {{"default", m.default_rate_point}, {"points", std::move(points)}};
+}
+
 Json Model(const BundleModel& model) {
   return {{"description", model.description},
           {"digest", model.digest.ToHex()},
@@ -72,11 +81,14 @@ std::string ManifestToJson(const BundleManifest& m) {
                         {"ranks_h", m.ranks_h},
                         {"candidate_layers", m.candidate_layers},
                         {"mlp_width", m.mlp_width}};
+  document["fused"] = {{"rank", m.fused.rank}, {"mlp_width", m.fused.mlp_width}, {"window", m.fused.window}};
+  document["rates"] = Rates(m);
   document["untranslatable_ids"] = m.untranslatable_ids;
   document["layer_errors"] = Json::array();
   for (std::size_t i = 0; i < m.layer_errors.size(); ++i) {
     const LayerErrors& errors = m.layer_errors[i];
-    document["layer_errors"].push_back({{"layer", i}, {"k", errors.k}, {"v", errors.v}, {"h", errors.h}});
+    document["layer_errors"].push_back(
+        {{"layer", i}, {"k", errors.k}, {"v", errors.v}, {"h", errors.h}, {"kv", errors.kv}});
   }
   document["patch_choice"] = Json::array();
   for (const PatchChoiceStep& step : m.patch_choice) {
@@ -93,11 +105,10 @@ std::string ManifestToJson(const BundleManifest& m) {
                              {"num_held_out_prefixes", m.calibration.num_held_out_prefixes},
                              {"ridge_lambda", m.calibration.ridge_lambda},
                              {"native_head", m.calibration.native_head}};
-  document["quality"] = {{"kl_reuse", m.quality.kl_reuse},
-                         {"kl_scd", m.quality.kl_scd},
-                         {"ppl_native", m.quality.ppl_native},
-                         {"ppl_reuse", m.quality.ppl_reuse},
-                         {"ppl_scd", m.quality.ppl_scd}};
+  document["quality"] = {{"kl_reuse", m.quality.kl_reuse},     {"kl_scd", m.quality.kl_scd},
+                         {"ppl_native", m.quality.ppl_native}, {"ppl_reuse", m.quality.ppl_reuse},
+                         {"ppl_scd", m.quality.ppl_scd},       {"kl_fused", m.quality.kl_fused},
+                         {"ppl_fused", m.quality.ppl_fused}};
   document["tensors_digest"] = m.tensors_digest.ToHex();
   return ForPeople(document) + "\n";
 }

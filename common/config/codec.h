@@ -41,6 +41,10 @@ std::int64_t CodecBits(Codec codec);
 inline constexpr std::int64_t kQuantGroup = 32;
 inline constexpr std::int64_t kQuantGroupHeaderBytes = 4;
 
+// Positions of one granule of codes of K and V together: the residual network of a Fused layer reads no token
+// of another granule, so that granules can be rebuilt without each other.
+inline constexpr std::int64_t kFusedGranule = 32;
+
 inline bool IsQuantized(Codec codec) {
   return codec == Codec::kInt8 || codec == Codec::kInt4;
 }

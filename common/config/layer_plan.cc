@@ -48,6 +48,8 @@ std::string_view CodeKindName(CodeKind kind) {
       return "h";
     case CodeKind::kResidual:
       return "residual";
+    case CodeKind::kKV:
+      return "kv";
   }
   return "unknown";
 }
@@ -56,7 +58,8 @@ std::vector<SentKind> SentKinds(const LayerRanks& ranks) {
   std::vector<SentKind> sent;
   for (const SentKind& kind :
        {SentKind{CodeKind::kK, ranks.rank_k}, SentKind{CodeKind::kV, ranks.rank_v},
-        SentKind{CodeKind::kH, ranks.rank_h}, SentKind{CodeKind::kResidual, ranks.residual}}) {
+        SentKind{CodeKind::kH, ranks.rank_h}, SentKind{CodeKind::kResidual, ranks.residual},
+        SentKind{CodeKind::kKV, ranks.rank_kv}}) {
     if (kind.rank > 0) sent.push_back(kind);
   }
   return sent;
@@ -81,13 +84,15 @@ std::optional<LayerRange> LayerPlan::recomputed() const {
 }
 
 std::string LayerPlan::ToString() const {
-  std::vector<std::int64_t> ranks_k, ranks_v, ranks_h;
+  std::vector<std::int64_t> ranks_k, ranks_v, ranks_h, ranks_kv;
   for (const LayerRanks& layer : layers) {
     if (layer.treatment == LayerTreatment::kPatch) {
       ranks_h.push_back(layer.rank_h);
     } else if (layer.treatment == LayerTreatment::kReuse) {
       ranks_k.push_back(layer.rank_k);
       ranks_v.push_back(layer.rank_v);
+    } else if (layer.treatment == LayerTreatment::kFused) {
+      ranks_kv.push_back(layer.rank_kv);
     }
   }
   std::string text;
@@ -99,6 +104,9 @@ std::string LayerPlan::ToString() const {
     absl::StrAppend(&text, "patch ", Layers(ranks_h.size()), " [", absl::StrJoin(patch_layers(), " "),
                     "] at H ", RankRange(ranks_h), ", ");
   }
+  if (!ranks_kv.empty()) {
+    absl::StrAppend(&text, "fused ", Layers(ranks_kv.size()), " at KV ", RankRange(ranks_kv), ", ");
+  }
   for (const auto& [treatment, name] :
        {std::pair{LayerTreatment::kRaw, "raw "}, {LayerTreatment::kRawRoped, "raw roped "}}) {
     const std::size_t count = LayersTreated(*this, treatment).size();
@@ -109,6 +117,7 @@ std::string LayerPlan::ToString() const {
   }
   absl::StrAppend(&text, "native head ", native_head, ", tail ", native_tail, ", ",
                   std::string(CodecName(codec)));
+  if (codec == Codec::kEntropy) absl::StrAppend(&text, " at rate point ", rate_point);
   return text;
 }
 

@@ -20,12 +20,13 @@ enum class LayerTreatment : std::uint8_t {
   kRawRoped,   // the producer's own K (after its RoPE) and V
   kRecompute,  // nothing: the consumer runs the layer, over the residual stream sent for the first of its
                // group
+  kFused,      // one code of K and V together, made from the attention input
 };
 
 // What a code stands for. The numbers are on the wire and in files: never renumber, only add.
-enum class CodeKind : std::uint8_t { kK = 1, kV = 2, kH = 3, kResidual = 4 };
-inline constexpr std::int64_t kNumCodeKinds = 4;
-std::string_view CodeKindName(CodeKind kind);  // "k", "v", "h", "residual"
+enum class CodeKind : std::uint8_t { kK = 1, kV = 2, kH = 3, kResidual = 4, kKV = 5 };
+inline constexpr std::int64_t kNumCodeKinds = 5;
+std::string_view CodeKindName(CodeKind kind);  // "k", "v", "h", "residual", "kv"
 
 struct LayerRanks {
   LayerTreatment treatment = LayerTreatment::kReuse;
@@ -33,6 +34,7 @@ struct LayerRanks {
   std::int64_t rank_v = 0;    // of V codes; kReuse and kRaw*
   std::int64_t rank_h = 0;    // of Z_H; kPatch
   std::int64_t residual = 0;  // columns of the residual stream (all: hidden); kRecompute, first of its group
+  std::int64_t rank_kv = 0;   // of Z_KV (all that was fitted); kFused
 
   friend bool operator==(const LayerRanks&, const LayerRanks&) = default;
 };
@@ -59,14 +61,18 @@ struct LayerPlan {
   std::int64_t native_head = 1;   // first positions, computed by the consumer
   std::int64_t native_tail = 16;  // positions before the last prompt token, computed by the consumer
   Codec codec = Codec::kBF16;
+  std::int64_t rate_point = 0;  // which of the bundle's entropy tables; kEntropy
 
-  // Bytes of codes for one transferred token over all layers, scales included, without framing.
+  // Bytes of codes for one transferred token over all layers, scales included, without framing. Of codecs of
+  // fixed size.
   double code_bytes_per_token() const;
   std::vector<std::int64_t> patch_layers() const;
   // The recomputed group; absent where there is none. Valid plans have at most one.
   std::optional<LayerRange> recomputed() const;
   // The same codes are sent for both: native ranges do not matter.
-  bool SendsAs(const LayerPlan& other) const { return layers == other.layers && codec == other.codec; }
+  bool SendsAs(const LayerPlan& other) const {
+    return layers == other.layers && codec == other.codec && rate_point == other.rate_point;
+  }
   // "reuse 24 layers at K 96 / V 128, patch 6 layers [18 19 ...] at H 576, native head 1, tail 16, bf16".
   std::string ToString() const;
 
@@ -79,6 +85,7 @@ enum class StateForm : std::uint8_t {
   kRaw,        // K before RoPE
   kRawRoped,   // K after the producer's RoPE
   kSelective,  // raw before RoPE, one group of layers recomputed
+  kFused,      // one code of K and V for every layer
 };
 
 // What an operator asks for in YAML or a client in a request; an absent field means the bundle's own value.
@@ -91,7 +98,8 @@ struct PlanRequest {
   std::optional<LayerRange> recompute_layers = std::nullopt;             // absent: auto, the bundle's choice
   std::optional<std::int64_t> native_head = std::nullopt;
   std::optional<std::int64_t> native_tail = std::nullopt;
-  std::optional<Codec> codec = std::nullopt;  // absent: bf16
+  std::optional<Codec> codec = std::nullopt;  // absent: bf16; of kFused entropy where the bundle has tables
+  std::optional<double> distortion = std::nullopt;  // of the entropy codec, one of the bundle's rate points
 };
 
 }  // namespace scd

@@ -36,7 +36,7 @@ void ReadCodec(YamlSection& section, std::string_view key, std::optional<Codec>*
   if (!section.Has(key)) return;
   std::string name;
   section.String(key, &name);
-  *codec = CodecOrFail(section, key, name);
+  if (name != "auto") *codec = CodecOrFail(section, key, name);
 }
 
 void ReadCodecs(YamlSection& section, std::string_view key, std::vector<Codec>* codecs) {

@@ -15,7 +15,7 @@ namespace scd {
 // "auto" or [first, last], both included; absent or auto: stays as it is.
 void ReadLayerRange(YamlSection& section, std::string_view key, std::optional<LayerRange>* range);
 
-// The name of a codec; absent: stays as it is.
+// The name of a codec, or "auto"; absent or auto: stays as it is.
 void ReadCodec(YamlSection& section, std::string_view key, std::optional<Codec>* codec);
 
 // A list of names, each once; absent: stays as it is.

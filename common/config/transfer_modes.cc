@@ -20,6 +20,7 @@ struct Mode {
 constexpr std::array kModes = {
     Mode{.name = kScdMode, .form = StateForm::kCodes, .patches = true},
     Mode{.name = "reuse", .form = StateForm::kCodes},
+    Mode{.name = "fused", .form = StateForm::kFused},
     Mode{.name = kLocalMode, .transfers = false},
     Mode{.name = "raw", .form = StateForm::kRawRoped},
     Mode{.name = "raw_rerope", .form = StateForm::kRaw},
@@ -27,6 +28,10 @@ constexpr std::array kModes = {
     Mode{.name = "quantized_rerope", .form = StateForm::kRaw, .quantized = true},
     Mode{.name = "selective", .form = StateForm::kSelective},
 };
+
+bool SendsCodes(const Mode& mode) {
+  return mode.form == StateForm::kCodes || mode.form == StateForm::kFused;
+}
 
 const Mode* Find(std::string_view name) {
   const auto found =
@@ -60,12 +65,16 @@ PlanRequest PlanRequestFor(std::string_view name, const PlanRequest& server) {
     request.rank_k = server.rank_k;
     request.rank_v = server.rank_v;
     request.codec = server.codec;
+    request.distortion = server.distortion;
     if (mode.patches) {
       request.rank_h = server.rank_h;
       request.patch_layers = server.patch_layers;
     } else {
       request.patch_layers.emplace();
     }
+  } else if (mode.form == StateForm::kFused) {
+    request.codec = server.codec;
+    request.distortion = server.distortion;
   } else if (mode.quantized) {
     request.codec = Codec::kInt4;
   }
@@ -81,7 +90,11 @@ void Overlay(const PlanRequest& over, PlanRequest* base) {
   if (over.recompute_layers) base->recompute_layers = over.recompute_layers;
   if (over.native_head) base->native_head = over.native_head;
   if (over.native_tail) base->native_tail = over.native_tail;
-  if (over.codec) base->codec = over.codec;
+  if (over.codec) {
+    base->codec = over.codec;
+    if (*over.codec != Codec::kEntropy) base->distortion.reset();
+  }
+  if (over.distortion) base->distortion = over.distortion;
 }
 
 absl::Status CheckModeRequest(std::string_view name, const PlanRequest& request) {
@@ -96,7 +109,8 @@ absl::Status CheckModeRequest(std::string_view name, const PlanRequest& request)
   if (request.codec && mode.quantized && !IsQuantized(*request.codec)) {
     return bad("codec", "sends int4 or int8");
   }
-  if (request.codec && mode.form != StateForm::kCodes && !mode.quantized && IsQuantized(*request.codec)) {
+  if (request.codec && !SendsCodes(mode) && !mode.quantized && *request.codec != Codec::kBF16 &&
+      *request.codec != Codec::kF32) {
     return bad("codec", "sends bf16 or f32; the quantized modes send integers");
   }
   return absl::OkStatus();

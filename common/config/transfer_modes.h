@@ -20,9 +20,9 @@ bool IsModeName(std::string_view name);
 // "expected one of scd, reuse, local, ...".
 std::string ModeNamesText();
 
-// What a mode that transfers asks of a bundle where the operator asks for `server`: ranks, Patch layers and
-// codec of `server` count for codes, its recomputed layers for selective, its native ranges for every mode.
-// Quantised modes are int4 unless a request says int8.
+// What a mode that transfers asks of a bundle where the operator asks for `server`: ranks, Patch layers,
+// codec and distortion of `server` count for codes, its recomputed layers for selective, its native ranges
+// for every mode. Quantised modes are int4 unless a request says int8.
 PlanRequest PlanRequestFor(std::string_view mode, const PlanRequest& server);
 
 // What `over` asks for, over `base`; the form stays.

@@ -182,6 +182,13 @@ void YamlSection::Int(std::string_view key, std::optional<std::int64_t>* value, 
   }
 }
 
+void YamlSection::Real(std::string_view key, std::optional<double>* value, RealRange range) {
+  double parsed = 0;
+  const bool given = Has(key);
+  Real(key, &parsed, range);
+  if (given) *value = parsed;
+}
+
 void YamlSection::Real(std::string_view key, double* value, RealRange range) {
   const YamlNode* node = Lookup(key);
   if (node == nullptr) return;

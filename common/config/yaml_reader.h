@@ -66,6 +66,7 @@ class YamlSection {
   void Int(std::string_view key, std::optional<std::int64_t>* value, IntRange range = {});
   // Finite.
   void Real(std::string_view key, double* value, RealRange range = {});
+  void Real(std::string_view key, std::optional<double>* value, RealRange range = {});
   void Bool(std::string_view key, bool* value);
   void String(std::string_view key, std::string* value);
   // There, and not empty.

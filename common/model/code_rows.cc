@@ -9,6 +9,7 @@ TapKind TapFor(CodeKind kind) {
     case CodeKind::kV:
       return TapKind::kV;
     case CodeKind::kH:
+    case CodeKind::kKV:
       return TapKind::kAttentionInput;
     case CodeKind::kResidual:
       return TapKind::kResidual;
@@ -23,6 +24,7 @@ ConstTensorView RowsFor(CodeKind kind, const LayerView& view) {
     case CodeKind::kV:
       return view.v;
     case CodeKind::kH:
+    case CodeKind::kKV:
       return view.attention_input;
     case CodeKind::kResidual:
       return view.residual;

@@ -8,6 +8,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/translate/plan_entropy.h"
+#include "common/wire/entropy_coder.h"
 #include "common/wire/payload_format.h"
 #include "common/wire/payload_numbers.h"
 #include "kernels/status_macros.h"
@@ -23,10 +25,11 @@ std::size_t IndexOf(CodeKind kind) {
 
 // What becomes of the rows of one kind of one layer.
 struct Sender {
-  std::int64_t in_features = 0;           // 0: not sent
-  std::int64_t rank = 0;                  // columns that are sent
-  std::unique_ptr<PackedWeight> encoder;  // null: the rows themselves are sent
-  bool roped = false;                     // after RoPE
+  std::int64_t in_features = 0;                     // 0: not sent
+  std::int64_t rank = 0;                            // columns that are sent
+  std::unique_ptr<PackedWeight> encoder = nullptr;  // null: the rows themselves are sent
+  bool roped = false;                               // after RoPE
+  std::unique_ptr<EntropyCoder> entropy = nullptr;  // null where the codec is of fixed size
 };
 
 class EncoderWorkspace : public LayerEncoder::Workspace {
@@ -66,7 +69,9 @@ class LayerEncoder::Impl {
       const LayerRanks& ranks = plan.layers[i];
       for (const SentKind& sent : SentKinds(ranks)) {
         Sender& sender = senders_[i][IndexOf(sent.kind)];
-        SCD_ASSIGN_OR_RETURN(sender, MakeSender(bundle, static_cast<std::int64_t>(i), ranks.treatment, sent));
+        const auto layer = static_cast<std::int64_t>(i);
+        SCD_ASSIGN_OR_RETURN(sender, MakeSender(bundle, layer, ranks.treatment, sent));
+        SCD_ASSIGN_OR_RETURN(sender.entropy, EntropyCoderFor(bundle, plan, layer, sent));
         largest_rank_ = std::max(largest_rank_, sender.rank);
         any_roped_ = any_roped_ || sender.roped;
       }
@@ -115,7 +120,11 @@ class LayerEncoder::Impl {
                    .rank = sender->rank,
                    .codec = codec_,
                    .payload = {}};
-    if (IsQuantized(codec_)) {
+    if (sender->entropy != nullptr) {
+      auto payload = sender->entropy->Encode(staging.as<float>(), num_tokens);
+      if (!payload.ok()) return payload.status();
+      code.payload = *std::move(payload);
+    } else if (IsQuantized(codec_)) {
       code.payload = EncodeNumbers(codec_, kind, staging.as<float>(), num_tokens, sender->rank);
     } else {
       code.payload.assign(static_cast<const char*>(staging.data()),
@@ -137,20 +146,25 @@ class LayerEncoder::Impl {
         SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, sent.rank));
         return Translating(patch.encoder, patch.encoder_bias);
       }
+      case LayerTreatment::kFused: {
+        SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
+        return Translating(fused.encoder, fused.encoder_bias);
+      }
       case LayerTreatment::kRaw:
       case LayerTreatment::kRawRoped:
         return Sender{.in_features = m.d_kv(),
                       .rank = sent.rank,
                       .encoder = nullptr,
-                      .roped = treatment == LayerTreatment::kRawRoped && sent.kind == CodeKind::kK};
+                      .roped = treatment == LayerTreatment::kRawRoped && sent.kind == CodeKind::kK,
+                      .entropy = nullptr};
       case LayerTreatment::kRecompute:
-        return Sender{.in_features = m.hidden_size, .rank = sent.rank, .encoder = nullptr, .roped = false};
+        return Sender{.in_features = m.hidden_size, .rank = sent.rank};
     }
     return absl::InvalidArgumentError("Encode: the plan has a treatment that is none");
   }
 
   absl::StatusOr<Sender> Translating(const ConstTensorView& weight, const ConstTensorView& bias) const {
-    Sender sender{.in_features = weight.dim(1), .rank = weight.dim(0), .encoder = nullptr, .roped = false};
+    Sender sender{.in_features = weight.dim(1), .rank = weight.dim(0)};
     SCD_ASSIGN_OR_RETURN(sender.encoder, backend_.PackWeight(weight, bias));
     return sender;
   }

@@ -1,12 +1,15 @@
 #include "common/translate/layer_rebuilder.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/translate/fused_decoder.h"
 #include "common/translate/patch_decoder.h"
+#include "common/translate/plan_entropy.h"
 #include "common/translate/rebuilder_workspace.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
@@ -18,6 +21,12 @@ namespace {
 struct LayerDecoders {
   std::unique_ptr<PackedWeight> k, v;   // Reuse: [d_kv, rank]
   std::unique_ptr<PatchDecoder> patch;  // Patch
+  std::unique_ptr<FusedDecoder> fused;  // Fused
+  std::array<std::unique_ptr<EntropyCoder>, static_cast<std::size_t>(kNumCodeKinds)> entropy;  // by kind
+
+  const EntropyCoder* EntropyOf(CodeKind kind) const {
+    return entropy[static_cast<std::size_t>(kind) - 1].get();
+  }
 };
 
 absl::Status CheckProjection(const BundleManifest& m, std::int64_t layer, const KvProjection& p) {
@@ -59,9 +68,19 @@ class LayerRebuilder::Impl {
       } else if (ranks.treatment == LayerTreatment::kPatch) {
         SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
         SCD_ASSIGN_OR_RETURN(out.patch, PatchDecoder::Create(patch, projections_[i], backend_));
-        widths_.patch_work = std::max(widths_.patch_work, out.patch->work_width());
+        widths_.inner = std::max(widths_.inner, out.patch->work_width());
+      } else if (ranks.treatment == LayerTreatment::kFused) {
+        SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
+        SCD_ASSIGN_OR_RETURN(out.fused, FusedDecoder::Create(fused, backend_));
+        widths_.inner = std::max(widths_.inner, out.fused->work_width());
       }
-      widths_.largest_rank = std::max({widths_.largest_rank, ranks.rank_k, ranks.rank_v, ranks.rank_h});
+      for (const SentKind& sent : SentKinds(ranks)) {
+        SCD_ASSIGN_OR_RETURN(out.entropy[static_cast<std::size_t>(sent.kind) - 1],
+                             EntropyCoderFor(bundle, plan_, layer, sent));
+        if (sent.kind != CodeKind::kResidual) {
+          widths_.largest_rank = std::max(widths_.largest_rank, sent.rank);
+        }
+      }
     }
     return absl::OkStatus();
   }
@@ -135,12 +154,14 @@ class LayerRebuilder::Impl {
     if (found == sent.end()) return bad("is none that the plan sends");
     if (code.rank != found->rank || code.codec != plan_.codec)
       return bad("has another rank or codec than the plan");
-    // A payload has at least half a byte for each of its tokens.
+    // A payload has at least half a byte for each of its tokens. What is entropy coded shows its size as it
+    // is decoded.
     const bool countable =
         code.num_tokens >= 1 && static_cast<std::uint64_t>(code.num_tokens) <= 2 * code.payload.size();
     if (code.first_token < 0 || !countable ||
-        code.payload.size() !=
-            static_cast<std::uint64_t>(PayloadBytes(code.codec, code.kind, code.num_tokens, code.rank))) {
+        (HasFixedSize(code.codec) &&
+         code.payload.size() !=
+             static_cast<std::uint64_t>(PayloadBytes(code.codec, code.kind, code.num_tokens, code.rank)))) {
       return bad("has ", code.payload.size(), " bytes for ", code.num_tokens, " tokens from ",
                  code.first_token);
     }
@@ -160,7 +181,7 @@ class LayerRebuilder::Impl {
     absl::Status status;
     for (std::int64_t begin = 0; status.ok() && begin < code.num_tokens; begin += own->max_tokens()) {
       const std::int64_t count = std::min(own->max_tokens(), code.num_tokens - begin);
-      status = own->Upload(stream, code, begin, count, keep_bf16);
+      status = own->Upload(stream, code, EntropyOf(code), begin, count, keep_bf16);
       if (status.ok()) status = work(*own, begin, count);
     }
     // Also after an error: what was queued before it still uses the workspace.
@@ -176,10 +197,17 @@ class LayerRebuilder::Impl {
     if (IsRaw(code.layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
     if (code.kind == CodeKind::kK) return backend_.MatMul(stream, codes, *decoders.k, k);
     if (code.kind == CodeKind::kV) return backend_.MatMul(stream, codes, *decoders.v, v);
-    const TensorView work = own.patch_work(codes.dim(0), decoders.patch->work_width());
+    if (decoders.fused != nullptr) {
+      const TensorView work = own.inner(codes.dim(0), decoders.fused->work_width());
+      return decoders.fused->Decode(stream, codes, work, k, v);
+    }
+    const TensorView work = own.inner(codes.dim(0), decoders.patch->work_width());
     return decoders.patch->Decode(stream, codes, work, k, v);
   }
 
+  const EntropyCoder* EntropyOf(const LayerCode& code) const {
+    return decoders_[static_cast<std::size_t>(code.layer)].EntropyOf(code.kind);
+  }
   LayerTreatment TreatmentOf(std::int64_t layer) const {
     return plan_.layers[static_cast<std::size_t>(layer)].treatment;
   }

@@ -1,8 +1,8 @@
 // The consumer's side of translation: codes of one layer -> its own native K and V in its own KV pages.
 // Reuse: B_hat = Z W_dec + b, then the consumer's RoPE on K. Patch: H_B_hat = g(Z), then the consumer's W_k,
-// W_v (biases, k_norm) and its RoPE on K. Raw K and V are written as they came: K that was sent before RoPE
-// gets the consumer's, K that the producer roped gets none. Recomputed layers are the transformer's work, not
-// the rebuilder's.
+// W_v (biases, k_norm) and its RoPE on K. Fused: [K V] from one code, then its RoPE on K. Raw K and V are
+// written as they came: K that was sent before RoPE gets the consumer's, K that the producer roped gets none.
+// Recomputed layers are the transformer's work, not the rebuilder's.
 #ifndef SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_REBUILDER_H_
 
@@ -36,12 +36,13 @@ class LayerRebuilder {
   ~LayerRebuilder();
 
   const LayerPlan& plan() const { return plan_; }
+  // For slices of max_tokens, rounded up to whole granules.
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // Rebuilds the rows of `code` (kK writes K, kV writes V, kH both) at its positions into `pages` of its
-  // layer; more rows than the workspace's max_tokens are done in slices. Queued on `stream`; the code may go
-  // away when it returns. Checks the code against the plan first: INVALID_ARGUMENT; OUT_OF_RANGE for
-  // positions beyond `rope`.
+  // Rebuilds the rows of `code` (kK writes K, kV writes V, kH and kKV both) at its positions into `pages` of
+  // its layer; more rows than the workspace's max_tokens are done in slices. Queued on `stream`; the code may
+  // go away when it returns. Checks the code against the plan first: INVALID_ARGUMENT; OUT_OF_RANGE for
+  // positions beyond `rope`; DATA_LOSS for an entropy coded payload that no encoder wrote.
   absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
                        const PagedKv& pages) const;
 

@@ -9,13 +9,22 @@
 #include "kernels/status_macros.h"
 
 namespace scd {
+namespace {
+
+// Whether the payload holds numbers as devices read them.
+bool ReadInPlace(Codec codec) {
+  return HasFixedSize(codec) && !IsQuantized(codec);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RebuilderWorkspace>> RebuilderWorkspace::Create(const void* owner,
                                                                                Backend& backend,
                                                                                const RebuilderWidths& widths,
                                                                                std::int64_t max_tokens) {
   if (max_tokens < 1) return absl::InvalidArgumentError("a rebuilder's workspace holds at least one token");
-  auto workspace = absl::WrapUnique(new RebuilderWorkspace(owner, backend, widths, max_tokens));
+  const std::int64_t rounded = (max_tokens + kQuantGroup - 1) / kQuantGroup * kQuantGroup;
+  auto workspace = absl::WrapUnique(new RebuilderWorkspace(owner, backend, widths, rounded));
   SCD_RETURN_IF_ERROR(workspace->Allocate());
   return workspace;
 }
@@ -35,8 +44,8 @@ absl::Status RebuilderWorkspace::Allocate() {
   SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kF32));
   SCD_ASSIGN_OR_RETURN(device_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
   SCD_ASSIGN_OR_RETURN(kv_, rows_of(MemoryKind::kDevice, 2 * widths_.d_kv, DType::kF32));
-  if (widths_.patch_work > 0) {
-    SCD_ASSIGN_OR_RETURN(patch_work_, rows_of(MemoryKind::kDevice, widths_.patch_work, DType::kF32));
+  if (widths_.inner > 0) {
+    SCD_ASSIGN_OR_RETURN(inner_, rows_of(MemoryKind::kDevice, widths_.inner, DType::kF32));
   }
   SCD_ASSIGN_OR_RETURN(done_, backend_.CreateEvent());
   return absl::OkStatus();
@@ -59,20 +68,25 @@ absl::StatusOr<const RebuilderWorkspace::Slot*> RebuilderWorkspace::NextSlot(Str
   return &ring_[next_slot_++];
 }
 
-ConstTensorView RebuilderWorkspace::Numbers(const LayerCode& code, std::int64_t begin, std::int64_t count,
-                                            const Buffer& memory) const {
+absl::StatusOr<ConstTensorView> RebuilderWorkspace::Numbers(const LayerCode& code,
+                                                            const EntropyCoder* entropy, std::int64_t begin,
+                                                            std::int64_t count, const Buffer& memory) const {
   const Shape shape{count, code.rank};
-  if (!IsQuantized(code.codec)) {
+  if (ReadInPlace(code.codec)) {
     return ConstTensorView(code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
                            StagingDType(code.codec), shape);
   }
   auto* const numbers = static_cast<float*>(memory.data());
-  DecodeNumbers(code, begin, count, numbers);
+  if (entropy != nullptr) {
+    SCD_RETURN_IF_ERROR(entropy->Decode(code.payload, code.num_tokens, begin, count, numbers));
+  } else {
+    DecodeNumbers(code, begin, count, numbers);
+  }
   return ConstTensorView(numbers, DType::kF32, shape);
 }
 
-absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, std::int64_t begin,
-                                        std::int64_t count, bool keep_bf16) {
+absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, const EntropyCoder* entropy,
+                                        std::int64_t begin, std::int64_t count, bool keep_bf16) {
   const bool on_host = backend_.device() == Device::kHost;
   const Slot* slot = nullptr;
   if (!on_host) {
@@ -84,10 +98,11 @@ absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, s
             static_cast<std::int32_t>(code.first_token + begin));
   positions_ = device_positions;
 
-  ConstTensorView numbers = Numbers(code, begin, count, on_host ? *device_codes_ : *slot->codes);
+  SCD_ASSIGN_OR_RETURN(ConstTensorView numbers,
+                       Numbers(code, entropy, begin, count, on_host ? *device_codes_ : *slot->codes));
   if (!on_host) {
     SCD_RETURN_IF_ERROR(backend_.Copy(stream, device_positions, positions));
-    if (!IsQuantized(code.codec)) {
+    if (ReadInPlace(code.codec)) {
       const TensorView staged = slot->codes->View(numbers.dtype(), numbers.shape());
       std::memcpy(staged.data(), numbers.data(),
                   static_cast<std::size_t>(numbers.num_elements()) * DTypeBytes(numbers.dtype()));

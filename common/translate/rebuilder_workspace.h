@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/translate/layer_rebuilder.h"
+#include "common/wire/entropy_coder.h"
 #include "common/wire/layer_code.h"
 #include "kernels/backend.h"
 
@@ -23,7 +24,7 @@ namespace scd {
 struct RebuilderWidths {
   std::int64_t largest_rank = 0;
   std::int64_t d_kv = 0;
-  std::int64_t patch_work = 0;  // 0 without Patch layers
+  std::int64_t inner = 0;  // of what Patch and Fused layers compute on the way; 0 without them
   Codec codec = Codec::kBF16;
 };
 
@@ -43,10 +44,11 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   absl::Status End(Stream& stream);
 
   // Brings tokens [begin, begin + count) of the code's payload and their positions to the device, as f32 or,
-  // with keep_bf16, in the type of the codec. The payload was checked to hold [num_tokens, rank] and stays
-  // where it is until the work that is queued with it was queued.
-  absl::Status Upload(Stream& stream, const LayerCode& code, std::int64_t begin, std::int64_t count,
-                      bool keep_bf16);
+  // with keep_bf16, in the type of the codec. entropy: the coder of the code; null for codecs of fixed size.
+  // The payload was checked to hold [num_tokens, rank] and stays where it is until the work that is queued
+  // with it was queued.
+  absl::Status Upload(Stream& stream, const LayerCode& code, const EntropyCoder* entropy, std::int64_t begin,
+                      std::int64_t count, bool keep_bf16);
 
   // What Upload brought.
   ConstTensorView codes() const { return codes_; }          // [count, rank] f32 or bf16
@@ -59,10 +61,8 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   TensorView v(std::int64_t rows) const {
     return Rows(*kv_, rows, 2 * widths_.d_kv).columns(widths_.d_kv, widths_.d_kv);
   }
-  // width: at most the widths' patch_work.
-  TensorView patch_work(std::int64_t rows, std::int64_t width) const {
-    return Rows(*patch_work_, rows, width);
-  }
+  // width: at most the widths' inner.
+  TensorView inner(std::int64_t rows, std::int64_t width) const { return Rows(*inner_, rows, width); }
 
  private:
   struct Slot {
@@ -77,8 +77,8 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   absl::Status Allocate();
   absl::StatusOr<const Slot*> NextSlot(Stream& stream);
   // The payload's numbers from `begin` on, or f32 numbers made from them in `memory`.
-  ConstTensorView Numbers(const LayerCode& code, std::int64_t begin, std::int64_t count,
-                          const Buffer& memory) const;
+  absl::StatusOr<ConstTensorView> Numbers(const LayerCode& code, const EntropyCoder* entropy,
+                                          std::int64_t begin, std::int64_t count, const Buffer& memory) const;
   static TensorView Rows(const Buffer& buffer, std::int64_t rows, std::int64_t width) {
     return buffer.View(DType::kF32, Shape{rows, width});
   }
@@ -93,7 +93,7 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   std::size_t next_slot_ = 0;
   std::unique_ptr<Buffer> device_codes_;   // [max_tokens, largest rank] f32
   std::unique_ptr<Buffer> device_halves_;  // the same in bf16; null where the device is the host
-  std::unique_ptr<Buffer> device_positions_, kv_, patch_work_;
+  std::unique_ptr<Buffer> device_positions_, kv_, inner_;
   ConstTensorView codes_, positions_;
 };
 

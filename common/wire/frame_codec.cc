@@ -33,6 +33,8 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
       return CodeKind::kH;
     case v1::CODE_KIND_RESIDUAL:
       return CodeKind::kResidual;
+    case v1::CODE_KIND_KV:
+      return CodeKind::kKV;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("kind: ", static_cast<int>(kind), " is none that this program knows"));
@@ -80,6 +82,8 @@ absl::StatusOr<LayerTreatment> TreatmentOf(v1::Treatment treatment) {
       return LayerTreatment::kRawRoped;
     case v1::TREATMENT_RECOMPUTE:
       return LayerTreatment::kRecompute;
+    case v1::TREATMENT_FUSED:
+      return LayerTreatment::kFused;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("treatment: ", static_cast<int>(treatment), " is none that this program knows"));
@@ -98,6 +102,8 @@ v1::Treatment ToProto(LayerTreatment treatment) {
       return v1::TREATMENT_RAW_ROPED;
     case LayerTreatment::kRecompute:
       return v1::TREATMENT_RECOMPUTE;
+    case LayerTreatment::kFused:
+      return v1::TREATMENT_FUSED;
   }
   return v1::TREATMENT_UNSPECIFIED;
 }
@@ -112,15 +118,32 @@ absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_vie
   };
   const bool patch = *treatment == LayerTreatment::kPatch;
   const bool recompute = *treatment == LayerTreatment::kRecompute;
-  SCD_RETURN_IF_ERROR(check("rank_k", ranks.rank_k(), 1, !patch && !recompute));
-  SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), 1, !patch && !recompute));
+  const bool fused = *treatment == LayerTreatment::kFused;
+  const bool k_and_v = !patch && !recompute && !fused;
+  SCD_RETURN_IF_ERROR(check("rank_k", ranks.rank_k(), 1, k_and_v));
+  SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), 1, k_and_v));
   SCD_RETURN_IF_ERROR(check("rank_h", ranks.rank_h(), 1, patch));
   SCD_RETURN_IF_ERROR(check("residual", ranks.residual(), 0, recompute));
+  SCD_RETURN_IF_ERROR(check("rank_kv", ranks.rank_kv(), 1, fused));
   return LayerRanks{.treatment = *treatment,
                     .rank_k = ranks.rank_k(),
                     .rank_v = ranks.rank_v(),
                     .rank_h = ranks.rank_h(),
-                    .residual = ranks.residual()};
+                    .residual = ranks.residual(),
+                    .rank_kv = ranks.rank_kv()};
+}
+
+// Tokens from `begin` on that one frame holds: the most whole granules that fit.
+std::int64_t FrameTokens(const LayerCode& code, const PayloadCuts& cuts, std::int64_t begin) {
+  const std::int64_t granule = GranuleTokens(code.codec, code.kind);
+  const std::size_t offset = cuts.BytesBefore(begin);
+  std::int64_t end = std::min(code.num_tokens, begin + granule);
+  while (end < code.num_tokens) {
+    const std::int64_t next = std::min(code.num_tokens, end + granule);
+    if (cuts.BytesBefore(next) - offset > static_cast<std::size_t>(kMaxFramePayloadBytes)) break;
+    end = next;
+  }
+  return end - begin;
 }
 
 }  // namespace
@@ -131,6 +154,7 @@ absl::StatusOr<Codec> CodecFromProto(v1::Codec codec) {
     case v1::CODEC_F32:
     case v1::CODEC_INT8:
     case v1::CODEC_INT4:
+    case v1::CODEC_ENTROPY:
       return static_cast<Codec>(codec);  // one numbering, see Codec
     default:
       return absl::InvalidArgumentError(
@@ -151,14 +175,10 @@ std::uint64_t FrameChecksum(const v1::CodeFrame& frame) {
 }
 
 std::vector<v1::CodeFrame> ToFrames(LayerCode code) {
-  const auto bytes = [&code](std::int64_t tokens) {
-    return PayloadBytes(code.codec, code.kind, tokens, code.rank);
-  };
-  const std::int64_t granule = GranuleTokens(code.codec, code.kind);
-  const std::int64_t most = std::max<std::int64_t>(1, kMaxFramePayloadBytes / bytes(granule)) * granule;
+  const PayloadCuts cuts(code);
   std::vector<v1::CodeFrame> frames;
-  for (std::int64_t begin = 0; begin < code.num_tokens; begin += most) {
-    const std::int64_t count = std::min(most, code.num_tokens - begin);
+  for (std::int64_t begin = 0, count = 0; begin < code.num_tokens; begin += count) {
+    count = FrameTokens(code, cuts, begin);
     v1::CodeFrame& frame = frames.emplace_back();
     frame.set_layer(static_cast<std::uint32_t>(code.layer));
     frame.set_kind(static_cast<v1::CodeKind>(code.kind));  // one numbering, see CodeKind
@@ -169,8 +189,8 @@ std::vector<v1::CodeFrame> ToFrames(LayerCode code) {
     if (count == code.num_tokens) {
       frame.set_payload(std::move(code.payload));
     } else {
-      frame.set_payload(code.payload.data() + bytes(begin),
-                        static_cast<std::size_t>(bytes(begin + count) - bytes(begin)));
+      const std::size_t offset = cuts.BytesBefore(begin);
+      frame.set_payload(code.payload.data() + offset, cuts.BytesBefore(begin + count) - offset);
     }
     frame.set_checksum(FrameChecksum(frame));
   }
@@ -195,8 +215,10 @@ v1::Plan PlanToProto(const LayerPlan& plan) {
     ranks.set_rank_v(static_cast<std::uint32_t>(layer.rank_v));
     ranks.set_rank_h(static_cast<std::uint32_t>(layer.rank_h));
     ranks.set_residual(static_cast<std::uint32_t>(layer.residual));
+    ranks.set_rank_kv(static_cast<std::uint32_t>(layer.rank_kv));
   }
   proto.set_codec(static_cast<v1::Codec>(plan.codec));
+  proto.set_rate_point(static_cast<std::uint32_t>(plan.rate_point));
   return proto;
 }
 
@@ -213,6 +235,7 @@ absl::StatusOr<LayerPlan> PlanFromProto(const v1::Plan& proto) {
     return absl::InvalidArgumentError(absl::StrCat("plan.", codec.status().message()));
   }
   plan.codec = *codec;
+  plan.rate_point = proto.rate_point();
   return plan;
 }
 

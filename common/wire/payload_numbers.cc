@@ -116,7 +116,7 @@ void DecodeGranule(Codec codec, const Grouping& grouping, const char* granule, s
 
 void DecodeIntegers(const LayerCode& code, std::int64_t begin, std::int64_t count, float* out) {
   const Grouping grouping(code.kind, code.rank);
-  const std::int64_t granule_tokens = GranuleTokens(code.codec, code.kind);
+  const std::int64_t granule_tokens = GroupTokens(code.codec, code.kind);
   std::vector<Scale> scales;
   for (std::int64_t t = begin; t < begin + count;) {
     const std::int64_t first = t % granule_tokens;
@@ -144,7 +144,7 @@ std::string EncodeNumbers(Codec codec, CodeKind kind, const float* rows, std::in
     }
   } else {
     const Grouping grouping(kind, rank);
-    const std::int64_t granule = GranuleTokens(codec, kind);
+    const std::int64_t granule = GroupTokens(codec, kind);
     std::vector<Scale> scales;
     for (std::int64_t begin = 0; begin < num_tokens; begin += granule) {
       EncodeGranule(codec, grouping, rows + begin * rank, std::min(granule, num_tokens - begin), scales, out);

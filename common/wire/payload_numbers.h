@@ -1,4 +1,5 @@
-// Numbers <-> the payload of a code, on the host, codec by codec (payload_format.h, docs/formats.md).
+// Numbers <-> the payload of a code, on the host, for codecs of fixed size (payload_format.h,
+// docs/formats.md).
 //
 // Integers: q = round((x - minimum) / scale) in [0, 2^bits - 1], x_hat = minimum + q scale, with scale and
 // minimum of each group rounded to f16 before they are used. Numbers beyond f16's range become its largest.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <string_view>
 
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
+#include "common/config/entropy_tables.h"
 
 namespace scd::testing {
 namespace {
@@ -27,6 +29,38 @@ void FillRandom(std::mt19937& random, BundleTensorValues::Tensor& tensor) {
   const auto width = static_cast<float>(tensor.shape[tensor.shape.rank() - 1]);
   std::normal_distribution<float> normal(0.0f, tensor.shape.rank() == 2 ? 1.0f / std::sqrt(width) : 0.1f);
   for (float& value : tensor.values) value = normal(random);
+}
+
+bool IsSent(std::int64_t column) {
+  return column % 5 != 4;
+}
+
+// sqrt(12 D), D being that of the rate point in the name "layers.3.kv.rate.1.steps".
+void FillSteps(const BundleManifest& manifest, const std::string& name, BundleTensorValues::Tensor& tensor) {
+  const auto end = name.rfind('.');
+  const auto begin = name.rfind('.', end - 1) + 1;
+  const std::size_t point = std::stoul(name.substr(begin, end - begin));
+  const auto step = static_cast<float>(std::sqrt(12 * manifest.rate_points[point].distortion));
+  for (std::size_t c = 0; c < tensor.values.size(); ++c) {
+    tensor.values[c] = IsSent(static_cast<std::int64_t>(c)) ? step : 0.0f;
+  }
+}
+
+// The larger a value, the rarer.
+void FillFrequencies(BundleTensorValues::Tensor& tensor) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(kEntropySymbols), 1);
+  for (std::int64_t q = -kLargestSymbolValue; q <= kLargestSymbolValue; ++q) {
+    counts[static_cast<std::size_t>(q + kLargestSymbolValue)] = 4096 / (4 + std::abs(q));
+  }
+  const std::vector<std::int32_t> frequencies = FitFrequencies(counts);
+  for (std::int64_t column = 0; column < tensor.shape[0]; ++column) {
+    if (IsSent(column)) {
+      tensor.integers.insert(tensor.integers.end(), frequencies.begin(), frequencies.end());
+    } else {
+      tensor.integers.insert(tensor.integers.end(), frequencies.size(), 0);
+    }
+  }
+  tensor.values.clear();
 }
 
 }  // namespace
@@ -76,6 +110,12 @@ BundleManifest TinyManifest(const ModelConfig& config, const BundleModel& produc
     m.default_rank_h = m.ranks_h.back();
     m.mlp_width = options.mlp_width;
   }
+  m.fused = options.fused;
+  m.fused.rank = std::min({m.fused.rank, 2 * d_kv, m.hidden_size});
+  for (const double distortion : options.distortions) {
+    const auto point = static_cast<double>(m.rate_points.size());
+    m.rate_points.push_back({.distortion = distortion, .bytes_per_token = 100 - point, .kl = 0.01 + point});
+  }
   m.native_head = options.native_head;
   m.native_tail = options.native_tail;
   m.untranslatable_ids = options.untranslatable_ids;
@@ -116,7 +156,11 @@ BundleTensorValues::BundleTensorValues(const BundleManifest& manifest, bool iden
   for (const BundleTensor& promised : BundleTensors(manifest)) {
     Tensor tensor{promised.shape,
                   std::vector<float>(static_cast<std::size_t>(promised.shape.num_elements()))};
-    if (identity) {
+    if (promised.dtype == DType::kI32) {
+      FillFrequencies(tensor);
+    } else if (EndsWith(promised.name, ".steps")) {
+      FillSteps(manifest, promised.name, tensor);
+    } else if (identity) {
       FillIdentity(promised.name, tensor);
     } else {
       FillRandom(random, tensor);
@@ -128,7 +172,9 @@ BundleTensorValues::BundleTensorValues(const BundleManifest& manifest, bool iden
 std::vector<NamedTensor> BundleTensorValues::Named() const {
   std::vector<NamedTensor> named;
   for (const auto& [name, tensor] : tensors_) {
-    named.push_back({name, ConstTensorView(tensor.values.data(), DType::kF32, tensor.shape)});
+    named.push_back({name, tensor.integers.empty()
+                               ? ConstTensorView(tensor.values.data(), DType::kF32, tensor.shape)
+                               : ConstTensorView(tensor.integers.data(), DType::kI32, tensor.shape)});
   }
   return named;
 }

@@ -29,6 +29,9 @@ struct TinyBundleOptions {
   std::vector<std::int64_t> candidate_layers = {1, 2};
   std::vector<std::int64_t> default_patch_layers = {1};
   std::int64_t mlp_width = 12;
+  FusedShape fused = {.rank = 10, .mlp_width = 12, .window = 2};  // cut to the shape; rank 0: none
+  // Steps of the entropy codec for every column but each fifth, which is not sent; the first is the default.
+  std::vector<double> distortions = {0.0001, 0.01};
   std::int64_t native_head = 1;
   std::int64_t native_tail = 2;
   std::vector<std::int32_t> untranslatable_ids;
@@ -53,6 +56,7 @@ class BundleTensorValues {
   struct Tensor {
     Shape shape;
     std::vector<float> values;
+    std::vector<std::int32_t> integers = {};  // instead of values, of frequencies
   };
 
   // Every tensor that the manifest promises, random (rows of about unit gain) or the identity.

@@ -57,6 +57,8 @@ class Expected {
     options.candidate_layers = {1};
     options.default_patch_layers = {1};
     options.mlp_width = 5;
+    options.fused = FusedShape();
+    options.distortions.clear();
     const BundleManifest manifest = TinyManifest(config, MadeUpModel("a"), MadeUpModel("b"), options);
     std::vector<NamedTensor> tensors;
     for (const BundleTensor& tensor : BundleTensors(manifest))
