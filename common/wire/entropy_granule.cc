@@ -20,9 +20,9 @@ constexpr std::uint32_t kLeastState = 1 << 16;
 constexpr int kWordBits = 16;
 constexpr std::uint32_t kSlotMask = (1 << kEntropyBits) - 1;
 
-// For x < f 2^20, as states are before they take a symbol: x / f = x kReciprocals[f] >> 44. The product is
-// below 2^64 because f e < 2^24, where e = f kReciprocals[f] - 2^44 < f; the error x e / (f 2^44) is below 1
-// / f for the same reason.
+// A state that is about to take a symbol is less than f 2^20, and for such an x the integer part of x / f is
+// x kReciprocals[f] >> 44: with e = f kReciprocals[f] - 2^44, which is less than f, f e < 2^24 keeps both the
+// product below 2^64 and the error x e / (f 2^44) below 1 / f.
 constexpr int kReciprocalBits = 44;
 constexpr auto kReciprocals = [] {
   std::array<std::uint64_t, (1 << kEntropyBits) + 1> reciprocals = {};
@@ -106,14 +106,14 @@ void EncodeColumn(const EntropyColumn& column, std::int64_t num_tokens, States& 
     }
     state = Push(state, column.starts[symbol], column.frequency(symbol), next);
   };
-  std::int64_t t = num_tokens - 1;
-  for (; t % kLanes != kLanes - 1; --t) put(states[static_cast<std::size_t>(t % kLanes)], t);
+  std::int64_t t = num_tokens;
+  for (; t % kLanes != 0; --t) put(states[static_cast<std::size_t>((t - 1) % kLanes)], t - 1);
   auto [a, b, c, d] = states;
-  for (; t >= 0; t -= kLanes) {
-    put(d, t);
-    put(c, t - 1);
-    put(b, t - 2);
-    put(a, t - 3);
+  for (; t > 0; t -= kLanes) {
+    put(d, t - 1);
+    put(c, t - 2);
+    put(b, t - 3);
+    put(a, t - 4);
   }
   states = {a, b, c, d};
   words = next;

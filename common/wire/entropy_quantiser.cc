@@ -37,9 +37,10 @@ bool Quantise(const EntropyColumns& columns, const float* rows, std::int64_t num
       const float x = row[c] * inverses[c];
       const std::int32_t magnitude = Ordered(x) & 0x7FFF'FFFF;
       largest_excess &= magnitude - Ordered(kLargestEscape) - 1;
-      const std::int32_t all_where_escaped = (Ordered(kFirstEscape) - 1 - magnitude) >> 31;
-      const std::int32_t symbol = Ordered(x + kRounder) + std::int32_t{kLargestSymbolValue};
-      to[c] = static_cast<std::uint8_t>((symbol | all_where_escaped) & std::int32_t{kEscapeSymbol});
+      const auto all_where_escaped =
+          static_cast<std::uint32_t>((Ordered(kFirstEscape) - 1 - magnitude) >> 31);
+      const std::uint32_t symbol = std::bit_cast<std::uint32_t>(x + kRounder) + kZeroSymbol;
+      to[c] = static_cast<std::uint8_t>((symbol | all_where_escaped) & (kEntropySymbols - 1));
     }
   }
   return largest_excess < 0;
