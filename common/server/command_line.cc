@@ -19,6 +19,11 @@ std::variant<CommandLine, int> ParseCommandLine(const ProgramInfo& program, int 
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (program.traces) {
+    app.add_option("--trace-dir", line.trace_dir,
+                   "Write a timeline of each request into this folder, as trace.dir does")
+        ->type_name("DIR");
+  }
   app.add_flag("--check", line.check, "Check the configuration and the files it names, then exit");
   try {
     app.parse(argc, argv);

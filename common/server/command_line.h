@@ -1,8 +1,10 @@
 // The command line that every program with a YAML file shares:
 //   PROGRAM --config FILE [--set a.b=c ...] [--check] [--help] [--version]
+// and --trace-dir DIR, for daemons.
 #ifndef SCD_COMMON_SERVER_COMMAND_LINE_H_
 #define SCD_COMMON_SERVER_COMMAND_LINE_H_
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,11 +21,13 @@ extern const char kScdVersion[];
 struct ProgramInfo {
   std::string name;         // "scd-producer"
   std::string description;  // one sentence, for --help
+  bool traces = false;      // takes --trace-dir
 };
 
 struct CommandLine {
   std::string config_path;
   std::vector<std::string> overrides;  // the texts after --set, in order
+  std::optional<std::string> trace_dir;
   bool check = false;
 };
 

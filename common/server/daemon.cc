@@ -1,10 +1,13 @@
 #include "common/server/daemon.h"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <iostream>
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -24,7 +27,28 @@ absl::Status Configure(Daemon& daemon, const CommandLine& line, DaemonConfig* co
   YamlReader reader(document);
   ReadDaemonConfig(reader.root(), config);
   daemon.Configure(reader.root());
-  return reader.Finish();
+  SCD_RETURN_IF_ERROR(reader.Finish());
+  if (line.trace_dir) config->trace.dir = *line.trace_dir;
+  return absl::OkStatus();
+}
+
+// Null where requests are not traced.
+absl::StatusOr<std::unique_ptr<TraceFolder>> OpenTraces(const TraceOptions& options,
+                                                        const std::string& program, Log& log,
+                                                        MetricsRegistry& metrics) {
+  if (options.dir.empty()) return nullptr;
+  const TraceOrigin origin{.program = program,
+                           .side = program.substr(program.find('-') + 1),  // "scd-producer"
+                           .process_id = getpid()};
+  SCD_ASSIGN_OR_RETURN(
+      std::unique_ptr<TraceFolder> folder,
+      TraceFolder::Create(options, origin, [&log](const std::string& failure) { log.Warning(failure); }));
+  metrics.AddCounter("scd_traces_written_total", "Timelines of requests that were written.",
+                     [traces = folder.get()] { return static_cast<double>(traces->stats().written); });
+  metrics.AddCounter("scd_traces_lost_total",
+                     "Timelines of requests that could not be written, or of too many requests at once.",
+                     [traces = folder.get()] { return static_cast<double>(traces->stats().lost); });
+  return folder;
 }
 
 void WaitForStop(const std::stop_token& stop) {
@@ -44,7 +68,11 @@ absl::Status Serve(Daemon& daemon, const DaemonConfig& config, Log& log, const s
   metrics.AddGauge("scd_requests_in_flight", "Requests that are being worked on.",
                    [&requests] { return static_cast<double>(requests.num_in_flight()); });
 
-  SCD_ASSIGN_OR_RETURN(const std::vector<NamedService> services, daemon.Start({log, metrics, requests}));
+  SCD_ASSIGN_OR_RETURN(const std::unique_ptr<TraceFolder> traces,
+                       OpenTraces(config.trace, program.name, log, metrics));
+
+  SCD_ASSIGN_OR_RETURN(const std::vector<NamedService> services,
+                       daemon.Start({log, metrics, requests, traces.get()}));
   const auto serve = [&]() -> absl::Status {
     std::unique_ptr<MetricsServer> metrics_server;
     DaemonAddresses addresses;
@@ -83,7 +111,8 @@ absl::Status Serve(Daemon& daemon, const DaemonConfig& config, Log& log, const s
 
 int RunDaemon(Daemon& daemon, int argc, const char* const* argv,
               const std::function<void(const DaemonAddresses&)>& on_serving) {
-  const ProgramInfo program = daemon.program();
+  ProgramInfo program = daemon.program();
+  program.traces = true;
   const auto parsed = ParseCommandLine(program, argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const CommandLine& line = std::get<CommandLine>(parsed);
@@ -97,6 +126,10 @@ int RunDaemon(Daemon& daemon, int argc, const char* const* argv,
   DaemonConfig config = daemon.default_config();
   if (const absl::Status status = Configure(daemon, line, &config); !status.ok())
     return fail(status, kExitUsage);
+  if (!config.trace.dir.empty()) {
+    if (const absl::Status status = CheckTraceFolder(config.trace.dir); !status.ok())
+      return fail(status, kExitFailure);
+  }
   if (const absl::Status status = daemon.OpenFiles(); !status.ok()) return fail(status, kExitFailure);
   if (line.check) {
     std::cout << program.name << ": " << line.config_path << " is good" << std::endl;

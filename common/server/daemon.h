@@ -20,6 +20,7 @@
 #include "common/server/log.h"
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
+#include "common/trace/trace_folder.h"
 
 namespace scd {
 
@@ -27,7 +28,8 @@ namespace scd {
 struct DaemonContext {
   Log& log;
   MetricsRegistry& metrics;
-  RequestTracker& requests;  // each request holds a lease of it; scd_requests_in_flight
+  RequestTracker& requests;       // each request holds a lease of it; scd_requests_in_flight
+  TraceFolder* traces = nullptr;  // null: requests are not traced
 };
 
 // What one daemon adds. The calls come in this order, on one thread.

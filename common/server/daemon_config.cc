@@ -60,6 +60,10 @@ void ReadDaemonConfig(YamlSection root, DaemonConfig* config) {
   }
 
   ReadLogLevel(root, &config->log_level);
+
+  YamlSection trace = root.Section("trace");
+  trace.String("dir", &config->trace.dir);
+  trace.Int("max_files", &config->trace.max_files, {.min = 1, .max = 1'000'000, .unit = "files"});
 }
 
 }  // namespace scd

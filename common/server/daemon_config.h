@@ -10,6 +10,7 @@
 #include "common/server/grpc_server.h"
 #include "common/server/listen_address.h"
 #include "common/server/log.h"
+#include "common/trace/trace_folder.h"
 
 namespace scd {
 
@@ -19,9 +20,10 @@ struct DaemonConfig {
       30;  // server.shutdown_grace_seconds: running requests get this long to end
   std::optional<HostPort> metrics_listen;  // metrics.listen; absent ("off"): no metrics over HTTP
   LogLevel log_level = LogLevel::kInfo;    // log.level
+  TraceOptions trace;                      // trace.*
 };
 
-// Reads sections `server`, `metrics` and `log` over what `config` holds. Errors stay in the reader.
+// Reads sections `server`, `metrics`, `log` and `trace` over what `config` holds. Errors stay in the reader.
 void ReadDaemonConfig(YamlSection root, DaemonConfig* config);
 
 // log.level of a configuration, also of programs that serve nothing.

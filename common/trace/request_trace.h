@@ -71,6 +71,9 @@ class RequestTrace {
   RequestTrace(const RequestTrace&) = delete;
   RequestTrace& operator=(const RequestTrace&) = delete;
 
+  // Now, for a span that begins; nothing in particular where there is no trace.
+  static Time TimeFor(const RequestTrace* trace) { return trace == nullptr ? Time() : Clock::now(); }
+
   void AddSpan(TraceTrack track, std::string_view name, Time begin, Time end, const TraceDetail& detail = {});
   void AddMoment(TraceTrack track, std::string_view name, const TraceDetail& detail = {});
   // How many of `name` there are from now on.

@@ -37,6 +37,19 @@ TEST(CommandLineTest, OverridesAreKeptAsTheyAre) {
   EXPECT_FALSE(std::get<CommandLine>(parsed).check);
 }
 
+TEST(CommandLineTest, DaemonsTakeAFolderForTraces) {
+  EXPECT_EQ(std::get<CommandLine>(Parse({"--config", "a"})).trace_dir, std::nullopt);
+  const std::vector<const char*> arguments = {"scd-test", "--config", "a", "--trace-dir", "x: [y"};
+  const auto parse = [&arguments](bool traces) {
+    return ParseCommandLine({"scd-test", "Tests things.", traces}, static_cast<int>(arguments.size()),
+                            arguments.data());
+  };
+  EXPECT_EQ(std::get<CommandLine>(parse(true)).trace_dir, "x: [y");
+  CaptureStderr();
+  EXPECT_EQ(std::get<int>(parse(false)), kExitUsage);
+  EXPECT_THAT(GetCapturedStderr(), HasSubstr("trace-dir"));
+}
+
 TEST(CommandLineTest, HelpAndVersionEndWithZero) {
   CaptureStdout();
   EXPECT_EQ(std::get<int>(Parse({"--version"})), kExitOk);

@@ -35,6 +35,8 @@ TEST(DaemonConfigTest, DefaultsStay) {
   EXPECT_EQ(config.grpc.max_message_bytes, 16 << 20);
   EXPECT_EQ(config.log_level, LogLevel::kInfo);
   EXPECT_EQ(config.shutdown_grace_seconds, 30);
+  EXPECT_EQ(config.trace.dir, "");
+  EXPECT_EQ(config.trace.max_files, 100);
 }
 
 TEST(DaemonConfigTest, ReadsEveryField) {
@@ -47,6 +49,7 @@ TEST(DaemonConfigTest, ReadsEveryField) {
   tls: {certificate: c.pem, key: k.pem, client_ca: ca.pem}
 metrics: {listen: "[::1]:5"}
 log: {level: debug}
+trace: {dir: run/traces, max_files: 7}
 )",
                                    &config);
   ASSERT_TRUE(status.ok()) << status;
@@ -58,6 +61,8 @@ log: {level: debug}
   EXPECT_EQ(config.grpc.tls.key, "k.pem");
   EXPECT_EQ(config.grpc.tls.client_ca, "ca.pem");
   EXPECT_EQ(config.metrics_listen->ToString(), "[::1]:5");
+  EXPECT_EQ(config.trace.dir, "run/traces");
+  EXPECT_EQ(config.trace.max_files, 7);
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
 }
 

@@ -1,6 +1,7 @@
 #include "common/server/daemon.h"
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -42,6 +43,8 @@ class FakeDaemon : public Daemon {
     calls.push_back("start");
     if (!start_status.ok()) return start_status;
     service.requests = &context.requests;
+    traced = context.traces != nullptr;
+    if (traced) context.traces->Begin("a request");
     return std::vector<NamedService>{{"scd.v1.Producer", &service}};
   }
   std::string Summary() const override { return "a test"; }
@@ -85,6 +88,7 @@ class FakeDaemon : public Daemon {
   absl::Status open_status;
   absl::Status start_status;
   std::vector<std::string> calls;
+  bool traced = false;
   Service service;
 };
 
@@ -142,6 +146,33 @@ TEST_F(DaemonTest, FailuresEndWithOneAndTheirReason) {
   daemon_.start_status = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(Run("number: 1\n"), kExitFailure);
   EXPECT_THAT(errors_, HasSubstr("scd-test: no memory\n"));
+}
+
+TEST_F(DaemonTest, TheFolderForTracesIsCheckedBeforeAnythingIsOpened) {
+  const std::string missing = dir_.File("missing");
+  EXPECT_EQ(Run("trace: {dir: " + missing + "}\n", {"--check"}), kExitFailure);
+  EXPECT_THAT(errors_, HasSubstr("scd-test: trace.dir: " + missing));
+  EXPECT_EQ(Run("number: 1\n", {"--trace-dir", missing}), kExitFailure);
+  EXPECT_THAT(daemon_.calls, ElementsAre("configure", "configure"));
+  EXPECT_EQ(Run("trace: {max_files: 0}\n"), kExitUsage);
+}
+
+TEST_F(DaemonTest, TracesWhereToldTo) {
+  const auto end = [](const DaemonAddresses&) { kill(getpid(), SIGTERM); };
+  EXPECT_EQ(Run("number: 1\n", {}, end), kExitOk);
+  EXPECT_FALSE(daemon_.traced);
+  std::filesystem::create_directory(dir_.File("traces"));
+  // The command line goes before the file.
+  std::string metrics;
+  EXPECT_EQ(Run("trace: {dir: /nowhere}\n", {"--trace-dir", dir_.File("traces")},
+                [&](const DaemonAddresses& addresses) {
+                  metrics = testing::HttpGet(addresses.metrics.port, "/metrics");
+                  kill(getpid(), SIGTERM);
+                }),
+            kExitOk);
+  EXPECT_TRUE(daemon_.traced);
+  EXPECT_TRUE(std::filesystem::exists(dir_.File("traces/a_request.test.000001.json")));
+  EXPECT_THAT(metrics, HasSubstr("scd_traces_lost_total 0"));
 }
 
 TEST_F(DaemonTest, APortInUseEndsWithOne) {
