@@ -13,6 +13,9 @@ double Milliseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+// Steps of decoding that a trace shows one by one; a long answer would crowd out everything else.
+constexpr std::int64_t kMaxTracedSteps = 256;
+
 std::vector<std::int32_t> KnownTokens(const EngineRequest& request) {
   std::vector<std::int32_t> tokens = request.prompt;
   if (request.score) tokens.insert(tokens.end(), request.continuation.begin(), request.continuation.end());
@@ -53,7 +56,11 @@ void ActiveRequest::Admit(std::shared_ptr<Sequence> sequence) {
   sequence_ = std::move(sequence);
   next_position_ = sequence_->valid_length();
   timings_.num_cached = next_position_;
-  timings_.queue_ms = Milliseconds(Clock::now() - submitted_);
+  const Clock::time_point now = Clock::now();
+  timings_.queue_ms = Milliseconds(now - submitted_);
+  if (request_.trace != nullptr) {
+    request_.trace->AddSpan(TraceTrack::kRequest, "queue", submitted_, now, {.tokens = next_position_});
+  }
   PassStagedPositions();
   if (waits_until_) {
     observer_->OnWaitedForBlocks(Clock::now() - (*waits_until_ - request_.max_wait_for_blocks));
@@ -121,12 +128,23 @@ ActiveRequest::Progress ActiveRequest::NativeChunkDone(const ForwardChunk& chunk
 
   const std::int64_t first_row = begin - (prompt_size() - 1);
   if (first_row == 0) {
-    first_token_ = Clock::now();
-    timings_.first_token_ms = Milliseconds(first_token_ - submitted_);
+    NoteFirstToken(Clock::now());
   }
   observer_->OnLogits(first_row, logits);
   if (next_position_ < static_cast<std::int64_t>(tokens_.size())) return std::optional<FinishReason>();
   return std::optional<FinishReason>(FinishReason::kMaxTokens);
+}
+
+void ActiveRequest::TracePass(const ForwardChunk& chunk, Clock::time_point begin, Clock::time_point end) {
+  if (request_.trace == nullptr) return;
+  const TraceDetail detail{.first_token = chunk.first_position,
+                           .tokens = static_cast<std::int64_t>(chunk.tokens.size())};
+  if (!decoding_) {
+    request_.trace->AddSpan(TraceTrack::kNative, being_rebuilt() ? "native head" : "native rest", begin, end,
+                            detail);
+  } else if (num_traced_steps_++ < kMaxTracedSteps) {
+    request_.trace->AddSpan(TraceTrack::kDecode, "step", begin, end, detail);
+  }
 }
 
 ForwardChunk ActiveRequest::NextDecodeChunk() const {
@@ -144,8 +162,7 @@ ActiveRequest::Progress ActiveRequest::EmitToken(ConstTensorView logits) {
   SCD_ASSIGN_OR_RETURN(const SampledToken token, sampler_.Sample(row, tokens_));
   const Clock::time_point now = Clock::now();
   if (!decoding_) {
-    first_token_ = now;
-    timings_.first_token_ms = Milliseconds(now - submitted_);
+    NoteFirstToken(now);
     decoding_ = true;
   }
   timings_.decode_ms = Milliseconds(now - first_token_);
@@ -161,7 +178,18 @@ ActiveRequest::Progress ActiveRequest::EmitToken(ConstTensorView logits) {
   return std::optional<FinishReason>();
 }
 
+void ActiveRequest::NoteFirstToken(Clock::time_point now) {
+  first_token_ = now;
+  timings_.first_token_ms = Milliseconds(now - submitted_);
+  if (request_.trace != nullptr) request_.trace->AddMoment(TraceTrack::kRequest, "first token");
+}
+
 void ActiveRequest::TellDone(const absl::Status& status, FinishReason reason) {
+  if (decoding_ && request_.trace != nullptr) {
+    request_.trace->AddSpan(
+        TraceTrack::kDecode, "decode", first_token_, Clock::now(),
+        {.first_token = prompt_size(), .tokens = static_cast<std::int64_t>(tokens_.size()) - prompt_size()});
+  }
   observer_->OnDone(status, reason, timings_);
 }
 

@@ -76,6 +76,8 @@ class ActiveRequest {
   // That chunk has run for `elapsed`; `logits` are those it asked for.
   Progress NativeChunkDone(const ForwardChunk& chunk, ConstTensorView logits,
                            std::chrono::nanoseconds elapsed);
+  // A pass over its rows ran from `begin` to `end`, to compute positions of the prompt or to decode.
+  void TracePass(const ForwardChunk& chunk, Clock::time_point begin, Clock::time_point end);
 
   // Whether it has tokens to decode, as far as it has pages.
   bool decoding() const { return decoding_; }
@@ -95,6 +97,7 @@ class ActiveRequest {
   // One more than the last position that the native part computes.
   std::int64_t native_end() const;
   void PassStagedPositions();
+  void NoteFirstToken(Clock::time_point now);
   Progress EmitToken(ConstTensorView logits);
 
   const EngineRequestId id_;
@@ -113,6 +116,7 @@ class ActiveRequest {
   std::optional<std::int64_t> shared_end_;  // of a staged request, once it has passed
   std::optional<Clock::time_point> waits_until_;
   bool decoding_ = false;
+  std::int64_t num_traced_steps_ = 0;
   Sampler sampler_;
 };
 

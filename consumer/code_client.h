@@ -15,6 +15,7 @@
 #include "common/bundle/manifest.h"
 #include "common/config/layer_plan.h"
 #include "common/io/digest.h"
+#include "common/trace/request_trace.h"
 #include "common/wire/layer_code.h"
 #include "consumer/transfer_client.h"
 #include "consumer/transfer_reason.h"
@@ -27,7 +28,8 @@ struct CodeRequest {
   LayerPlan plan;
   TokenRange range;  // codes are wanted for these positions
   std::int64_t max_uncoded_tokens = 0;
-  bool no_code_store = false;  // a fresh prefill of everything
+  bool no_code_store = false;           // a fresh prefill of everything
+  std::shared_ptr<RequestTrace> trace;  // null: not traced
   absl::Time deadline = absl::InfiniteFuture();
 };
 

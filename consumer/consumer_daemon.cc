@@ -165,7 +165,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
                           context.requests, context.log, server->transfers.get(), std::move(transfer),
                           std::move(untranslatable), config_.max_uncoded_tokens, std::move(prefix_keys),
                           std::move(generate), limits.max_unsent_tokens, *server->score_thread,
-                          *server->score_logits, server->prompts);
+                          *server->score_logits, server->prompts, context.traces);
   server->service = CreateConsumerService(*server->serving, Describe(*server->backend));
   AddMetrics(context.metrics, *server->engine);
   server_ = std::move(server);

@@ -215,14 +215,17 @@ bool EngineImpl::RunDecodeStep() {
   if (batch.empty()) return false;
   std::vector<ForwardChunk> chunks;
   for (const RequestId id : batch) chunks.push_back(requests_.admitted().at(id)->NextDecodeChunk());
+  const auto begin = ActiveRequest::Clock::now();
   const absl::Status status = Forward(chunks, batch, stop_decoding_.get_token());
+  const auto end = ActiveRequest::Clock::now();
   if (absl::IsCancelled(status)) return true;  // shutting down
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (!status.ok()) {
       Settle(batch[i], status);
     } else if (!failures_.contains(batch[i])) {
-      Settle(batch[i], requests_.admitted().at(batch[i])->DecodeChunkDone(
-                           workspace_->logits().rows(static_cast<std::int64_t>(i), 1)));
+      ActiveRequest& request = *requests_.admitted().at(batch[i]);
+      request.TracePass(chunks[i], begin, end);
+      Settle(batch[i], request.DecodeChunkDone(workspace_->logits().rows(static_cast<std::int64_t>(i), 1)));
     }
   }
   return true;
@@ -251,8 +254,10 @@ void EngineImpl::RunNativeTurn(const NativeRows& turn) {
       return;  // its reason is in the inbox
     }
     if (!status.ok()) return Settle(turn.request, status);
+    const auto end = std::chrono::steady_clock::now();
+    request->TracePass(chunk, begin, end);
     const ActiveRequest::Progress progress =
-        request->NativeChunkDone(chunk, workspace_->logits(), std::chrono::steady_clock::now() - begin);
+        request->NativeChunkDone(chunk, workspace_->logits(), end - begin);
     requests_.PublishBlocks(*request);
     Settle(turn.request, progress);
   }

@@ -19,6 +19,7 @@
 #include "common/cache/sequence.h"
 #include "common/io/digest.h"
 #include "common/model/transformer.h"
+#include "common/trace/request_trace.h"
 #include "consumer/sampler.h"
 
 namespace scd {
@@ -80,6 +81,8 @@ struct EngineRequest {
   std::int64_t max_tokens = 0;
   SamplingParams sampling;
   std::vector<std::int32_t> stop_token_ids;  // not sent to OnToken
+
+  std::shared_ptr<RequestTrace> trace;  // null: not traced
 };
 
 struct EngineOptions {

@@ -42,6 +42,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     if (absl::Status status = Submit(request); !status.ok()) {
       LogFailure(serving_.log, "Generate", request_id_, status);
       serving_.metrics.RequestEnded("Generate", status.code());
+      EndTrace(status);
       Finish(ToGrpcStatus(status));
     }
   }
@@ -50,12 +51,17 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   absl::Status Submit(const v1::GenerateRequest& request) {
     request_id_ = serving_.RequestId(request.request_id());
     SCD_ASSIGN_OR_RETURN(lease_, serving_.requests.Admit());
+    trace_ = BeginTrace(serving_.traces, request_id_);
+    std::optional<TraceSpan> tokenising;
+    tokenising.emplace(trace_.get(), TraceTrack::kRequest, "tokenise");
     SCD_ASSIGN_OR_RETURN(CheckedGenerate checked,
                          CheckGenerate(request, serving_.encoder, serving_.generate));
+    tokenising.reset();
     SCD_ASSIGN_OR_RETURN(const TransferChoice choice, ChooseTransfer(serving_.transfer, request.transfer()));
     writer_.emplace(serving_.tokenizer, std::move(checked.stop));
     PromptToServe prompt;
     prompt.request_id = request_id_;
+    prompt.engine.trace = trace_;
     prompt.engine.prompt = std::move(checked.prompt);
     prompt.engine.max_tokens = checked.max_tokens;
     prompt.engine.sampling = checked.sampling;
@@ -173,7 +179,12 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     if (!final_status_.has_value() || finished_ || cancelling_ || writing_ || !unsent_.empty()) return;
     finished_ = true;
     serving_.metrics.RequestEnded("Generate", final_status_->code());
+    EndTrace(*final_status_);
     Finish(ToGrpcStatus(*final_status_));
+  }
+
+  void EndTrace(const absl::Status& status) {
+    if (trace_ != nullptr) trace_->End(StatusCodeLabel(status.code()));
   }
 
   Serving& serving_;
@@ -182,6 +193,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   std::shared_ptr<GenerateCall> self_;
   RequestTracker::Lease lease_;
   std::string request_id_;
+  std::shared_ptr<RequestTrace> trace_;  // null: not traced
   absl::Duration before_submit_;
   std::optional<AnswerWriter> writer_;  // the engine's thread
 

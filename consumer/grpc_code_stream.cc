@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/wire/frame_codec.h"
 #include "consumer/code_check.h"
+#include "consumer/trace_detail.h"
 
 namespace scd {
 namespace {
@@ -35,6 +36,7 @@ void GrpcCodeStream::Start() {
 }
 
 void GrpcCodeStream::StartHandshake() {
+  waiting_.emplace(trace(), TraceTrack::kTransfer, "handshake");
   info_context_.set_deadline(
       absl::ToChronoTime(std::min(request_.deadline, absl::Now() + peer_->options().connect_timeout)));
   peer_->stub().async()->Info(&info_context_, &info_request_, &info_,
@@ -52,6 +54,7 @@ void GrpcCodeStream::OnHandshakeDone(const grpc::Status& status) {
 }
 
 void GrpcCodeStream::StartPrefill() {
+  waiting_.emplace(trace(), TraceTrack::kTransfer, "wait for the first frame");
   const TokenRange& range = request_.range;
   prefill_request_.set_request_id(request_.request_id);
   prefill_request_.set_bundle_digest(std::string(peer_->expected().bundle.bytes()));
@@ -126,12 +129,17 @@ TransferOutcome GrpcCodeStream::TakeHeader(const v1::PrefillHeader& header) {
 }
 
 TransferOutcome GrpcCodeStream::TakeFrame(v1::CodeFrame&& frame) {
+  waiting_.reset();
+  const RequestTrace::Time begin = RequestTrace::TimeFor(trace());
   absl::StatusOr<LayerCode> code = FromFrame(std::move(frame));
   if (!code.ok()) return {TransferReason::kCorruptFrame, code.status()};
   if (absl::Status status = checker_->Accept(*code); !status.ok())
     return {TransferReason::kCorruptFrame, status};
   if (absl::Status status = CheckCodeNumbers(*code); !status.ok())
     return {TransferReason::kCorruptFrame, status};
+  if (trace() != nullptr) {
+    trace()->AddSpan(TraceTrack::kReceive, "receive", begin, RequestTrace::Clock::now(), DetailOf(*code));
+  }
   ++num_frames_;
   stats_.code_bytes_by_kind[code->kind] += code->payload.size();
   stats_.transfer_ms = ElapsedMs();
@@ -208,6 +216,7 @@ void GrpcCodeStream::OnDone(const grpc::Status& status) {
 }
 
 void GrpcCodeStream::End(const TransferOutcome& outcome) {
+  waiting_.reset();
   CodeStreamEnd end;
   end.outcome = outcome;
   end.stats = stats_;

@@ -47,10 +47,12 @@ class GrpcCodeStream final : public CodeStream,
     absl::MutexLock lock(&mutex_);
     return cancelled_;
   }
+  RequestTrace* trace() const { return request_.trace.get(); }
   double ElapsedMs() const { return absl::ToDoubleMilliseconds(absl::Now() - start_); }
 
   const std::shared_ptr<ProducerPeer> peer_;
   const CodeRequest request_;
+  std::optional<TraceSpan> waiting_;  // for the handshake, then for the first frame
   std::shared_ptr<CodeSink> sink_;
   const absl::Time start_ = absl::Now();
   std::shared_ptr<GrpcCodeStream> self_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <string_view>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -11,6 +12,7 @@
 #include "consumer/group_recomputer.h"
 #include "consumer/rebuilder_cache.h"
 #include "consumer/task_thread.h"
+#include "consumer/trace_detail.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -48,7 +50,10 @@ class RebuildingTransfer final : public Transfer,
                                  public CodeSink,
                                  public std::enable_shared_from_this<RebuildingTransfer> {
  public:
-  RebuildingTransfer(Rebuilding& shared, TransferJob job) : shared_(shared), job_(std::move(job)) {}
+  RebuildingTransfer(Rebuilding& shared, TransferJob job) : shared_(shared), job_(std::move(job)) {
+    whole_.emplace(trace(), TraceTrack::kTransfer, "transfer",
+                   TraceDetail{.first_token = job_.range.begin, .tokens = job_.range.size()});
+  }
 
   void Start(CodeClient& client) {
     CodeRequest request;
@@ -59,6 +64,7 @@ class RebuildingTransfer final : public Transfer,
     request.max_uncoded_tokens = job_.max_uncoded_tokens;
     request.no_code_store = job_.no_code_store;
     request.deadline = job_.deadline;
+    request.trace = job_.trace;
     std::shared_ptr<CodeStream> stream = client.Prepare(std::move(request), shared_from_this());
     {
       absl::MutexLock lock(&mutex_);
@@ -90,6 +96,7 @@ class RebuildingTransfer final : public Transfer,
     {
       absl::MutexLock lock(&mutex_);
       codes_.push_back(std::move(code));
+      CountWaiting();
     }
     shared_.worker.Post([self = shared_from_this()] { self->RebuildNext(); });
   }
@@ -102,7 +109,17 @@ class RebuildingTransfer final : public Transfer,
   }
 
  private:
-  void MakeReady() { NoteRebuildStatus(shared_.cache.Prepare(job_.plan)); }
+  RequestTrace* trace() const { return job_.trace.get(); }
+
+  void CountWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (trace() == nullptr) return;
+    trace()->AddCount(TraceTrack::kRebuild, "codes waiting", static_cast<std::int64_t>(codes_.size()));
+  }
+
+  void MakeReady() {
+    const TraceSpan span(trace(), TraceTrack::kRebuild, "ready the plan");
+    NoteRebuildStatus(shared_.cache.Prepare(job_.plan));
+  }
 
   void RebuildNext() {
     LayerCode code;
@@ -110,13 +127,15 @@ class RebuildingTransfer final : public Transfer,
       absl::MutexLock lock(&mutex_);
       code = std::move(codes_.front());
       codes_.pop_front();
+      CountWaiting();
     }
     if (code.kind == CodeKind::kResidual) {
       residuals_.push_back(std::move(code));
       RecomputeWaiting();
       return;
     }
-    Work([&] { return shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream); });
+    Work("rebuild", code,
+         [&] { return shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream); });
   }
 
   void HeadIsValid() {
@@ -129,7 +148,7 @@ class RebuildingTransfer final : public Transfer,
     while (!residuals_.empty() && (head_is_valid_ || !Wanted())) {
       const LayerCode code = std::move(residuals_.front());
       residuals_.pop_front();
-      Work([&] {
+      Work("recompute", code, [&] {
         return shared_.recomputer.Run(code, *job_.plan.recomputed(), *job_.sequence, stop_.get_token());
       });
     }
@@ -137,8 +156,9 @@ class RebuildingTransfer final : public Transfer,
 
   // Deals with one code, unless the transfer has failed, and gives its place back.
   template <typename Rebuild>
-  void Work(Rebuild rebuild) {
+  void Work(std::string_view what, const LayerCode& code, Rebuild rebuild) {
     if (Wanted()) {
+      const TraceSpan span(trace(), TraceTrack::kRebuild, what, DetailOf(code));
       const absl::Time start = absl::Now();
       NoteRebuildStatus(rebuild());
       rebuild_ms_ += MsSince(start);
@@ -207,6 +227,7 @@ class RebuildingTransfer final : public Transfer,
       }
     }
     job_.sequence.reset();
+    whole_.reset();
     result.stats.rebuild_ms = rebuild_ms_;
     result.stats.total_ms = MsSince(start_);
     const auto done = std::move(job_.done);
@@ -218,6 +239,8 @@ class RebuildingTransfer final : public Transfer,
   Rebuilding& shared_;
   TransferJob job_;  // sequence and done are touched by the worker's thread alone
   const absl::Time start_ = absl::Now();
+
+  std::optional<TraceSpan> whole_;
 
   std::stop_source stop_;  // of recomputing
 

@@ -59,13 +59,18 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   absl::Status SubmitMode() {
     request_id_ = serving_.RequestId(request_.request_id());
     SCD_ASSIGN_OR_RETURN(lease_, serving_.requests.Admit());
+    trace_ = BeginTrace(serving_.traces, request_id_);
     SCD_RETURN_IF_ERROR(CheckRequestId(request_.request_id()));
+    std::optional<TraceSpan> tokenising;
+    tokenising.emplace(trace_.get(), TraceTrack::kRequest, "tokenise");
     SCD_ASSIGN_OR_RETURN(prompt_, serving_.encoder.Encode(request_.prompt()));
     SCD_ASSIGN_OR_RETURN(std::vector<std::int32_t> continuation, Continuation());
+    tokenising.reset();
     SCD_RETURN_IF_ERROR(TakeMemory(static_cast<std::int64_t>(continuation.size()) + 1));
     SCD_ASSIGN_OR_RETURN(const TransferChoice choice, ChooseTransfer(serving_.transfer, request_.transfer()));
     PromptToServe prompt;
     prompt.request_id = request_id_;
+    prompt.engine.trace = trace_;
     prompt.engine.prompt = prompt_;
     prompt.engine.score = true;
     prompt.engine.continuation = continuation;
@@ -108,6 +113,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   absl::Status SubmitNative() {
     PromptToServe prompt;
     prompt.request_id = request_id_;
+    prompt.engine.trace = trace_;
     prompt.engine.prompt = std::move(prompt_);
     prompt.engine.score = true;
     prompt.engine.continuation.assign(table_->continuation().begin(), table_->continuation().end());
@@ -168,6 +174,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   void End(const absl::Status& status) {
     if (!status.ok()) LogFailure(serving_.log, "Score", request_id_, status);
     serving_.metrics.RequestEnded("Score", status.code());
+    if (trace_ != nullptr) trace_->End(StatusCodeLabel(status.code()));
     Finish(ToGrpcStatus(status));
   }
 
@@ -192,6 +199,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   RequestTracker::Lease lease_;
   ByteBudget::Lease memory_;
   std::string request_id_;
+  std::shared_ptr<RequestTrace> trace_;  // null: not traced
   absl::Duration before_submit_;
 
   // From Start, then the scoring thread.

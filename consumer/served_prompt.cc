@@ -17,6 +17,7 @@ absl::StatusOr<std::shared_ptr<ServedPrompt>> ServedPrompt::Submit(Engine& engin
   request.staged_end = prompt.decision.range.end;
   auto served = std::shared_ptr<ServedPrompt>(
       new ServedPrompt(engine, metrics, registry, std::move(prompt), std::move(sink)));
+  served->trace_ = request.trace;
   served->tokens_ = std::make_shared<const std::vector<std::int32_t>>(request.prompt);
   registry.Add(served);
   const absl::StatusOr<EngineRequestId> id = engine.Submit(std::move(request), served);
@@ -61,6 +62,7 @@ void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequ
   job.deadline = absl::Now() + std::max(absl::ZeroDuration(), prompt_.transfer_timeout - waited_for_blocks_);
   job.max_uncoded_tokens = prompt_.max_uncoded_tokens;
   job.no_code_store = prompt_.no_code_store;
+  job.trace = trace_;
   job.sequence = std::move(sequence);
   job.done = [self = shared_from_this(), id](const TransferResult& result) {
     self->OnTransferred(id, result);

@@ -87,7 +87,8 @@ class ServedPrompt final : public EngineObserver, public std::enable_shared_from
   Engine& engine_;
   ConsumerMetrics& metrics_;
   PromptRegistry& registry_;
-  const PromptToServe prompt_;  // prompt_.engine was moved to the engine
+  const PromptToServe prompt_;           // prompt_.engine was moved to the engine
+  std::shared_ptr<RequestTrace> trace_;  // null: not traced
   std::shared_ptr<const std::vector<std::int32_t>> tokens_;
   // Of the engine's thread.
   std::shared_ptr<ServedPromptSink> sink_;

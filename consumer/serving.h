@@ -13,6 +13,7 @@
 #include "common/model/tokenizer.h"
 #include "common/server/log.h"
 #include "common/server/request_tracker.h"
+#include "common/trace/trace_folder.h"
 #include "consumer/byte_budget.h"
 #include "consumer/consumer_metrics.h"
 #include "consumer/engine.h"
@@ -45,6 +46,7 @@ struct Serving {
   TaskThread& score_thread;
   ByteBudget& score_logits;
   PromptRegistry& prompts;
+  TraceFolder* traces = nullptr;  // null: requests are not traced
   std::atomic<std::uint64_t> next_request{1};
 
   // The request's own id, or one made up where it has none.

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/cache/sequence.h"
 #include "common/config/layer_plan.h"
+#include "common/trace/request_trace.h"
 #include "consumer/transfer_reason.h"
 
 namespace scd {
@@ -67,6 +68,7 @@ struct TransferJob {
   absl::Time deadline = absl::InfiniteFuture();
   std::int64_t max_uncoded_tokens = 0;  // before range.end that may stay empty
   bool no_code_store = false;           // a fresh prefill of everything
+  std::shared_ptr<RequestTrace> trace;  // null: not traced
   std::shared_ptr<Sequence> sequence;
   // Called exactly once, from a thread of the client, never from inside Start or Cancel.
   std::function<void(const TransferResult&)> done;
