@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 

@@ -50,7 +50,7 @@ std::int32_t QuantiseNumber(float number, float inverse) {
   return static_cast<std::int32_t>(std::nearbyint(number * inverse));
 }
 
-void Dequantise(const EntropyColumns& columns, GranuleSymbols& symbols, std::int64_t num_tokens,
+void Dequantise(const EntropyColumns& columns, const GranuleSymbols& symbols, std::int64_t num_tokens,
                 float* rows) {
   const std::size_t rank = columns.steps.size();
   const float* const steps = columns.steps.data();
