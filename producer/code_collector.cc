@@ -6,6 +6,15 @@
 #include "common/wire/payload_format.h"
 
 namespace scd {
+namespace {
+
+// By its size; what it holds is checked where it is read.
+bool FitsColumn(Codec codec, const CodeColumn& column, std::int64_t num_tokens, absl::string_view payload) {
+  return payload.size() ==
+         static_cast<std::size_t>(PayloadBytes(codec, column.kind, num_tokens, column.rank));
+}
+
+}  // namespace
 
 std::int64_t PlanGranule(const LayerPlan& plan) {
   std::int64_t longest = 1;
@@ -29,10 +38,8 @@ CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens, s
 CodeCollector::Pending& CodeCollector::BlockAt(std::size_t index) {
   while (pending_.size() <= index) {
     const std::int64_t end = next_begin_ + block_tokens_ - next_begin_ % block_tokens_;
-    auto block = std::make_shared<CodeBlock>();
-    block->num_tokens = end - next_begin_;
-    block->payloads.resize(columns_.size());
-    pending_.push_back({.end = end, .block = std::move(block)});
+    pending_.push_back(
+        {.begin = next_begin_, .end = end, .payloads = std::vector<std::string>(columns_.size())});
     next_begin_ = end;
   }
   return pending_[index];
@@ -51,8 +58,8 @@ void CodeCollector::Add(const LayerCode& code) {
   for (std::int64_t taken = 0; taken < code.num_tokens;) {
     Pending& pending = BlockAt(place.block);
     const std::int64_t count = std::min(code.num_tokens - taken, pending.end - place.token);
-    std::string& payload = pending.block->payloads[column];
-    if (payload.empty()) payload.reserve(bytes(pending.block->num_tokens));
+    std::string& payload = pending.payloads[column];
+    if (payload.empty()) payload.reserve(bytes(pending.end - pending.begin));
     payload.append(code.payload, bytes(taken), bytes(taken + count) - bytes(taken));
     taken += count;
     place.token += count;
@@ -67,7 +74,9 @@ std::vector<std::shared_ptr<const CodeBlock>> CodeCollector::TakeBlocks() {
     return pending.num_whole < columns_.size();
   });
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
-  for (auto whole = pending_.begin(); whole != part; ++whole) blocks.push_back(std::move(whole->block));
+  for (auto whole = pending_.begin(); whole != part; ++whole) {
+    blocks.push_back(MakeCodeBlock(whole->end - whole->begin, std::move(whole->payloads)));
+  }
   pending_.erase(pending_.begin(), part);
   for (Place& place : places_) place.block -= blocks.size();
   return blocks;
@@ -77,6 +86,24 @@ std::int64_t StoredCodes::num_tokens() const {
   std::int64_t count = 0;
   for (const auto& block : blocks) count += block->num_tokens;
   return count;
+}
+
+StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
+                      absl::Span<const Digest> keys, std::int64_t block_tokens) {
+  StoredCodes codes{.first_token = first_token, .blocks = store.FindPrefix(keys)};
+  const std::vector<CodeColumn> columns = PlanColumns(plan);
+  std::int64_t begin = first_token;
+  const auto fits = [&](const std::shared_ptr<const CodeBlock>& block) {
+    const std::int64_t num_tokens = block_tokens - begin % block_tokens;
+    begin += num_tokens;
+    if (block->num_tokens != num_tokens || block->payloads.size() != columns.size()) return false;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (!FitsColumn(plan.codec, columns[i], num_tokens, block->payloads[i])) return false;
+    }
+    return true;
+  };
+  codes.blocks.erase(std::find_if_not(codes.blocks.begin(), codes.blocks.end(), fits), codes.blocks.end());
+  return codes;
 }
 
 StoredCodeReader::StoredCodeReader(const LayerPlan& plan, StoredCodes codes, std::int64_t max_payload_bytes)
@@ -99,12 +126,12 @@ bool StoredCodeReader::Next(LayerCode* code) {
   code->payload.clear();
   while (block_ < codes_.blocks.size() && code->num_tokens % granule == 0) {
     const CodeBlock& block = *codes_.blocks[block_];
-    const std::string& payload = block.payloads[column_];
+    const absl::string_view payload = block.payloads[column_];
     if (!code->payload.empty() &&
         code->payload.size() + payload.size() > static_cast<std::size_t>(max_payload_bytes_)) {
       break;
     }
-    code->payload += payload;
+    code->payload.append(payload.data(), payload.size());
     code->num_tokens += block.num_tokens;
     token_ += block.num_tokens;
     ++block_;

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/config/layer_plan.h"
+#include "common/io/digest.h"
+#include "common/store/code_store.h"
 #include "common/wire/layer_code.h"
-#include "producer/code_store.h"
 
 namespace scd {
 
@@ -36,9 +38,10 @@ class CodeCollector {
  private:
   // A block that is not whole yet.
   struct Pending {
+    std::int64_t begin = 0;
     std::int64_t end = 0;
-    std::shared_ptr<CodeBlock> block;
-    std::size_t num_whole = 0;  // columns that are whole
+    std::vector<std::string> payloads;  // of columns_
+    std::size_t num_whole = 0;          // columns that are whole
   };
   // The next code of a column.
   struct Place {
@@ -63,6 +66,11 @@ struct StoredCodes {
 
   std::int64_t num_tokens() const;
 };
+
+// What `store` knows of the codes of a plan from first_token on: the blocks of the longest known prefix of
+// `keys`, as far as they are what such codes can be. Whatever a store holds, the readers below can read it.
+StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
+                      absl::Span<const Digest> keys, std::int64_t block_tokens);
 
 // Codes of the columns of a plan, in order, from blocks; joined over blocks into codes of at most
 // max_payload_bytes (but at least one block), each of whole granules but for the last of its column and one

@@ -27,7 +27,7 @@
 #include "absl/types/span.h"
 #include "common/cache/paged_kv_cache.h"
 #include "common/model/transformer.h"
-#include "producer/code_store.h"
+#include "common/store/code_store.h"
 #include "producer/encoder_cache.h"
 #include "producer/prefill_entry.h"
 #include "producer/prefill_job.h"

@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/cache/block_keys.h"
+#include "common/store/code_keys.h"
 #include "common/wire/frame_codec.h"
 #include "grpcpp/server_context.h"
-#include "producer/code_keys.h"
 
 namespace scd {
 
@@ -73,7 +73,8 @@ StoredCodes PrefillService::FindStored(const PrefillInput& input, std::int64_t m
   // Where the whole blocks end: no more can be known.
   const std::int64_t last = static_cast<std::int64_t>(input.page_keys.size()) * parts_.block_tokens;
   if (end - last > max_uncoded_tokens) return {};
-  StoredCodes codes{.first_token = input.first_token, .blocks = parts_.store->FindPrefix(input.code_keys)};
+  StoredCodes codes =
+      FindCodes(*parts_.store, input.plan, input.first_token, input.code_keys, parts_.block_tokens);
   if (end - codes.first_token - codes.num_tokens() > max_uncoded_tokens) return {};
   return codes;
 }
@@ -83,8 +84,11 @@ grpc::ServerUnaryReactor* PrefillService::Info(grpc::CallbackServerContext* cont
                                                v1::ProducerInfo* response) {
   *response = parts_.info;
   if (parts_.store != nullptr) {
-    response->set_code_store_bytes(static_cast<std::uint64_t>(parts_.store->size_bytes()));
-    response->set_code_store_capacity_bytes(static_cast<std::uint64_t>(parts_.store->capacity_bytes()));
+    for (const CodeStoreStats& tier : parts_.store->stats()) {
+      if (tier.tier != "memory") continue;
+      response->set_code_store_bytes(static_cast<std::uint64_t>(tier.size_bytes));
+      response->set_code_store_capacity_bytes(static_cast<std::uint64_t>(tier.capacity_bytes));
+    }
   }
   const PrefillEngine::Stats stats = parts_.engine.stats();
   response->set_prefilled_tokens(static_cast<std::uint64_t>(stats.prefilled_tokens));

@@ -11,7 +11,7 @@
 #include "common/server/log.h"
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
-#include "producer/code_store.h"
+#include "common/store/code_store.h"
 #include "producer/prefill_call.h"
 #include "producer/prefill_engine.h"
 #include "producer/request_check.h"

@@ -8,10 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "common/model/model_description.h"
 #include "common/model/transformer.h"
+#include "common/store/code_keys.h"
+#include "common/store/memory_code_store.h"
 #include "kernels/backend_factory.h"
 #include "kernels/status_macros.h"
-#include "producer/code_keys.h"
-#include "producer/code_store.h"
 #include "producer/prefill_engine.h"
 #include "producer/prefill_service.h"
 
@@ -155,7 +155,7 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
   if (parts->store != nullptr) {
     context.metrics.AddGauge(
         "scd_code_store_bytes", "Bytes of codes that the store holds.",
-        [store = parts->store.get()] { return static_cast<double>(store->size_bytes()); });
+        [store = parts->store.get()] { return static_cast<double>(store->stats()[0].size_bytes); });
   }
 
   parts->service = std::make_unique<PrefillService>(PrefillServiceParts{

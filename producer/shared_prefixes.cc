@@ -31,7 +31,12 @@ StoredCodes SharedPrefixes::Take(PrefillEntry& entry) {
   const std::int64_t first_coded = input.first_token / page_tokens();
   StoredCodes codes;
   if (end > first_coded) {
-    if (store_ != nullptr) codes.blocks = store_->FindPrefix(input.code_keys);
+    if (store_ != nullptr) {
+      // Codes without pages are of no use here, so they are not asked for.
+      const auto wanted = std::min(input.code_keys.size(), static_cast<std::size_t>(end - first_coded));
+      codes = FindCodes(*store_, input.plan, input.first_token,
+                        absl::MakeConstSpan(input.code_keys).first(wanted), page_tokens());
+    }
     end = std::min(end, first_coded + static_cast<std::int64_t>(codes.blocks.size()));
     if (end <= block) return {};
   }

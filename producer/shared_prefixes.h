@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "common/cache/paged_kv_cache.h"
-#include "producer/code_store.h"
+#include "common/store/code_store.h"
 #include "producer/prefill_entry.h"
 
 namespace scd {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/wire/frame_codec.h"
@@ -18,12 +19,11 @@ LayerPlan Plan(std::int64_t rank) {
 }
 
 std::shared_ptr<const CodeBlock> Block(const LayerPlan& plan, std::int64_t num_tokens) {
-  auto block = std::make_shared<CodeBlock>();
-  block->num_tokens = num_tokens;
+  std::vector<std::string> payloads;
   for (const CodeColumn& column : PlanColumns(plan)) {
-    block->payloads.push_back(std::string(static_cast<std::size_t>(num_tokens * column.rank * 2), '\0'));
+    payloads.push_back(std::string(static_cast<std::size_t>(num_tokens * column.rank * 2), '\0'));
   }
-  return block;
+  return MakeCodeBlock(num_tokens, std::move(payloads));
 }
 
 LayerCode Code(CodeKind kind, std::int64_t rank, std::int64_t first_token, std::int64_t num_tokens) {

@@ -11,7 +11,7 @@
 #include "common/cache/block_keys.h"
 #include "common/wire/transfer_checker.h"
 #include "gtest/gtest.h"
-#include "producer/code_keys.h"
+#include "common/store/code_keys.h"
 #include "producer/prefill_job.h"
 #include "tests/producer/producer_rig.h"
 

@@ -190,7 +190,7 @@ TEST_F(PrefillEngineTest, WholeBlocksGoToTheStore) {
   const testing::CodesByColumn codes = job->codes();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     std::string stored;
-    for (const auto& block : blocks) stored += block->payloads[i];
+    for (const auto& block : blocks) stored += std::string(block->payloads[i]);
     const std::string& sent = codes.at({columns[i].layer, columns[i].kind});
     EXPECT_EQ(stored, sent.substr(0, stored.size()));
     EXPECT_EQ(stored.size() / 63, sent.size() / 74);

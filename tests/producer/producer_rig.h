@@ -16,7 +16,7 @@
 #include "common/model/model_source.h"
 #include "common/model/transformer.h"
 #include "common/server/log.h"
-#include "producer/code_store.h"
+#include "common/store/memory_code_store.h"
 #include "producer/encoder_cache.h"
 #include "producer/prefill_engine.h"
 #include "tests/support/gated_backend.h"

@@ -15,7 +15,7 @@
 #include "common/wire/transfer_checker.h"
 #include "grpcpp/client_context.h"
 #include "gtest/gtest.h"
-#include "producer/code_keys.h"
+#include "common/store/code_keys.h"
 #include "producer/prefill_service.h"
 #include "scd/v1/producer.grpc.pb.h"
 #include "tests/producer/producer_rig.h"

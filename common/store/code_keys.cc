@@ -1,4 +1,4 @@
-#include "producer/code_keys.h"
+#include "common/store/code_keys.h"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "producer/code_keys.h"
+#include "common/store/code_keys.h"
 
 #include <set>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "common/cache/block_keys.h"
 #include "gtest/gtest.h"
-#include "tests/producer/code_samples.h"
+#include "tests/common/store/block_samples.h"
 
 namespace scd {
 namespace {

@@ -3,8 +3,8 @@
 // Codes and KV pages are cut at the same positions: multiples of the block's tokens from position 0 on, so
 // that requests whose first positions differ still share blocks. The first block of a request may be a part
 // of one, and is named as such.
-#ifndef SCD_PRODUCER_CODE_KEYS_H_
-#define SCD_PRODUCER_CODE_KEYS_H_
+#ifndef SCD_COMMON_STORE_CODE_KEYS_H_
+#define SCD_COMMON_STORE_CODE_KEYS_H_
 
 #include <cstdint>
 #include <string>
@@ -29,4 +29,4 @@ std::vector<Digest> CodeKeys(const Digest& bundle, const LayerPlan& plan, std::i
 
 }  // namespace scd
 
-#endif  // SCD_PRODUCER_CODE_KEYS_H_
+#endif  // SCD_COMMON_STORE_CODE_KEYS_H_
