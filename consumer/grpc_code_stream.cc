@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/trace/code_detail.h"
 #include "common/wire/frame_codec.h"
 #include "consumer/code_check.h"
-#include "consumer/trace_detail.h"
 
 namespace scd {
 namespace {

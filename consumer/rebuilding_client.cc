@@ -9,10 +9,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/trace/code_detail.h"
 #include "consumer/group_recomputer.h"
 #include "consumer/rebuilder_cache.h"
 #include "consumer/task_thread.h"
-#include "consumer/trace_detail.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -215,7 +215,9 @@ class RebuildingTransfer final : public Transfer,
       if (cancelled_) {
         result.outcome = {TransferReason::kCancelled, absl::CancelledError("the request ended")};
       } else if (!rebuild_status_.ok()) {
-        result.outcome = {TransferReason::kRebuild, rebuild_status_};
+        // What no encoder can have written shows itself only when it is decoded.
+        const bool corrupt = absl::IsDataLoss(rebuild_status_);
+        result.outcome = {corrupt ? TransferReason::kCorruptFrame : TransferReason::kRebuild, rebuild_status_};
       }
     }
     if (result.outcome.ok()) {

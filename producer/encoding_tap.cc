@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "common/model/code_rows.h"
+#include "common/trace/code_detail.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
 
@@ -22,6 +23,13 @@ TapKinds EncodingTap::Wanted(std::int64_t layer) const {
 }
 
 absl::Status EncodingTap::OnLayer(const LayerView& view) {
+  if (trace_ != nullptr) {
+    trace_->AddSpan(TraceTrack::kPrefill, "compute", layer_begin_, RequestTrace::Clock::now(),
+                    {.layer = view.layer,
+                     .chunk = chunk_,
+                     .first_token = chunk_begin_,
+                     .tokens = chunk_end_ - chunk_begin_});
+  }
   const std::int64_t begin = std::max(chunk_begin_, first_token_);
   for (const SentKind& sent : Sent(view.layer)) {
     // Granules end at multiples of their tokens, wherever codes begin: then stored blocks fit any request.
@@ -30,16 +38,23 @@ absl::Status EncodingTap::OnLayer(const LayerView& view) {
     if (begin < cut) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, cut));
     if (cut < chunk_end_) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, cut, chunk_end_));
   }
+  layer_begin_ = RequestTrace::TimeFor(trace_);
   return absl::OkStatus();
 }
 
 absl::Status EncodingTap::Encode(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end) {
   const absl::Time start = absl::Now();
+  const RequestTrace::Time traced_begin = RequestTrace::TimeFor(trace_);
   SCD_ASSIGN_OR_RETURN(
       LayerCode code,
       encoder_.encoder->Encode(*encoder_.workspace, *view.stream, view.layer, kind,
                                RowsFor(kind, view).rows(begin - chunk_begin_, end - begin), begin));
   encode_time_ += absl::Now() - start;
+  if (trace_ != nullptr) {
+    TraceDetail detail = DetailOf(code);
+    detail.chunk = chunk_;
+    trace_->AddSpan(TraceTrack::kEncode, "encode", traced_begin, RequestTrace::Clock::now(), detail);
+  }
   emit_(std::move(code));
   return absl::OkStatus();
 }

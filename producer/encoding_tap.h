@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/model/layer_tap.h"
+#include "common/trace/request_trace.h"
 #include "common/wire/layer_code.h"
 #include "producer/encoder_cache.h"
 
@@ -25,6 +26,13 @@ class EncodingTap : public LayerTap {
         first_token_(first_token),
         emit_(std::move(emit)) {}
 
+  // The pass is the chunk of this index of its request, and begins now. `trace` may be null.
+  void TraceInto(RequestTrace* trace, std::int64_t chunk) {
+    trace_ = trace;
+    chunk_ = chunk;
+    layer_begin_ = RequestTrace::TimeFor(trace);
+  }
+
   TapKinds Wanted(std::int64_t layer) const override;
   absl::Status OnLayer(const LayerView& view) override;
 
@@ -41,6 +49,9 @@ class EncodingTap : public LayerTap {
   const std::int64_t first_token_;
   const std::function<void(LayerCode)> emit_;
   absl::Duration encode_time_;
+  RequestTrace* trace_ = nullptr;
+  std::int64_t chunk_ = 0;
+  RequestTrace::Time layer_begin_;  // the layer before has shown its state
 };
 
 }  // namespace scd

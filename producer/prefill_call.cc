@@ -24,7 +24,8 @@ PrefillCall::PrefillCall(grpc::CallbackServerContext* context, const PrefillCall
     : context_(context),
       environment_(environment),
       request_id_(std::move(request_id)),
-      started_(absl::Now()) {}
+      started_(absl::Now()),
+      trace_(BeginTrace(environment.traces, request_id_)) {}
 
 void PrefillCall::Refuse(const absl::Status& status) {
   const absl::MutexLock lock(&mutex_);
@@ -45,6 +46,7 @@ void PrefillCall::Start(v1::PrefillHeader header, RequestTracker::Lease lease,
 void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, RequestTracker::Lease lease,
                                const std::stop_token& shutdown) {
   input_ = std::move(input);
+  input_.trace = trace_;
   Start(std::move(header), std::move(lease), shutdown);
   if (const absl::Status status = environment_.engine.Submit(shared_from_this()); !status.ok()) {
     Refuse(status);
@@ -143,6 +145,7 @@ void PrefillCall::OnWriteDone(bool ok) {
   {
     const absl::MutexLock lock(&mutex_);
     writing_ = false;
+    write_span_.reset();
     const bool had_room = QueueHasRoom();
     if (in_flight_.has_frame()) {
       const v1::CodeFrame& frame = in_flight_.frame();
@@ -168,6 +171,7 @@ void PrefillCall::OnDone() {
 }
 
 void PrefillCall::Advance() {
+  CountWaiting();
   if (finished_ || writing_) return;
   if (!outbox_.Next(&in_flight_)) {
     if (!complete_) return;
@@ -182,7 +186,28 @@ void PrefillCall::Advance() {
   }
   writing_ = true;
   write_started_ = absl::Now();
+  TraceWrite();
   StartWrite(&in_flight_);
+}
+
+void PrefillCall::TraceWrite() {
+  if (trace_ == nullptr) return;
+  if (!in_flight_.has_frame()) {
+    write_span_.emplace(trace_.get(), TraceTrack::kSend,
+                        in_flight_.has_header() ? "send header" : "send trailer");
+    return;
+  }
+  const v1::CodeFrame& frame = in_flight_.frame();
+  write_span_.emplace(trace_.get(), TraceTrack::kSend, "send",
+                      TraceDetail{.layer = frame.layer(),
+                                  .first_token = frame.first_token(),
+                                  .tokens = frame.num_tokens(),
+                                  .bytes = static_cast<std::int64_t>(frame.payload().size()),
+                                  .kind = CodeKindName(static_cast<CodeKind>(frame.kind()))});
+}
+
+void PrefillCall::CountWaiting() {
+  if (trace_ != nullptr) trace_->AddCount(TraceTrack::kSend, "messages waiting", outbox_.size());
 }
 
 void PrefillCall::FinishWith(const absl::Status& status) {
@@ -204,6 +229,7 @@ void PrefillCall::Abandon(const absl::Status& status) {
 void PrefillCall::Report() {
   const absl::Duration total = absl::Now() - started_;
   environment_.ended_calls.CountEnded("Prefill", StatusCodeLabel(status_.code()));
+  if (trace_ != nullptr) trace_->End(StatusCodeLabel(status_.code()));
   if (status_.ok()) {
     environment_.metrics.ObserveTransfer(absl::ToDoubleSeconds(total));
     environment_.metrics.AddPromptTokens(TransferMetrics::TokenSource::kCached,

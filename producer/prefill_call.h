@@ -20,6 +20,7 @@
 #include "common/server/log.h"
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
+#include "common/trace/trace_folder.h"
 #include "grpcpp/support/server_callback.h"
 #include "producer/code_collector.h"
 #include "producer/code_outbox.h"
@@ -37,6 +38,7 @@ struct PrefillCallEnvironment {
   TransferMetrics& metrics;
   RequestMetrics& ended_calls;
   StallWatch& stall_watch;
+  TraceFolder* traces = nullptr;  // null: requests are not traced
   std::int64_t queue_frames = 64;
   absl::Duration stall_timeout = absl::Seconds(30);
 };
@@ -82,6 +84,8 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   void Start(v1::PrefillHeader header, RequestTracker::Lease lease, const std::stop_token& shutdown);
   // Starts the next write, or finishes where there is nothing left to write.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TraceWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueueHasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishWith(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the call now and takes its job out of the engine.
@@ -92,6 +96,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   const PrefillCallEnvironment& environment_;
   const std::string request_id_;
   const absl::Time started_;
+  const std::shared_ptr<RequestTrace> trace_;  // null: not traced
 
   // Set by Start..., then constant.
   PrefillInput input_;
@@ -104,6 +109,7 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   v1::PrefillResponse in_flight_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time write_started_ ABSL_GUARDED_BY(mutex_);
+  std::optional<TraceSpan> write_span_ ABSL_GUARDED_BY(mutex_);
   bool complete_ ABSL_GUARDED_BY(mutex_) = false;  // no more codes come
   bool trailer_written_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called

@@ -23,6 +23,7 @@ std::int64_t RoundUp(std::int64_t count, std::int64_t unit) {
 void NoteStart(PrefillEntry& entry) {
   if (std::exchange(entry.started, true)) return;
   entry.report.queue_ms = absl::ToDoubleMilliseconds(absl::Now() - entry.submitted);
+  entry.queued.reset();
 }
 
 }  // namespace
@@ -65,6 +66,7 @@ absl::Status PrefillEngine::Submit(std::shared_ptr<PrefillJob> job) {
   auto entry = std::make_shared<Entry>();
   entry->job = std::move(job);
   entry->submitted = absl::Now();
+  entry->queued.emplace(entry->job->input().trace.get(), TraceTrack::kRequest, "queue");
   if (cache_->PagesFor(entry->num_tokens()) > cache_->num_pages()) {
     return absl::InvalidArgumentError(absl::StrCat("token_ids: ", entry->num_tokens(),
                                                    " tokens do not fit into this producer's KV cache of ",
@@ -255,10 +257,14 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
   const std::stop_callback on_cancel(entry.cancel.get_token(), request_stop);
   const std::stop_callback on_stop(stop, request_stop);
 
+  const std::int64_t chunk_index = entry.num_chunks++;
+  const TraceSpan span(input.trace.get(), TraceTrack::kPrefill, "prefill",
+                       {.chunk = chunk_index, .first_token = begin, .tokens = end - begin});
   EncodingTap tap(entry.encoder, begin, end, input.first_token, [&entry](LayerCode code) {
     if (entry.collector.has_value()) entry.collector->Add(code);
     entry.job->Deliver(std::move(code));
   });
+  tap.TraceInto(input.trace.get(), chunk_index);
   const ForwardChunk chunk = {
       .sequence = entry.sequence.get(),
       .tokens = absl::MakeConstSpan(input.token_ids)

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/cache/sequence.h"
+#include "common/trace/request_trace.h"
 #include "producer/code_collector.h"
 #include "producer/encoder_cache.h"
 #include "producer/prefill_job.h"
@@ -20,13 +21,15 @@ struct PrefillEntry {
   std::shared_ptr<PrefillJob> job;
   absl::Time submitted;
   std::stop_source cancel;
+  std::optional<TraceSpan> queued;  // until it has started
 
   // Since it is active. Pages for positions [0, position), and for the chunk that runs; null before the
   // first.
   std::unique_ptr<Sequence> sequence;
-  std::int64_t position = 0;  // tokens before it are done
-  bool started = false;       // a chunk ran, or blocks were taken
-  ReadyEncoder encoder;       // from the first chunk on
+  std::int64_t position = 0;    // tokens before it are done
+  bool started = false;         // a chunk ran, or blocks were taken
+  std::int64_t num_chunks = 0;  // that were begun
+  ReadyEncoder encoder;         // from the first chunk on
   // Codes of chunks on their way into blocks of the store, the next of which has this index of code_keys;
   // where there are any to store.
   std::optional<CodeCollector> collector;

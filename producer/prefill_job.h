@@ -3,12 +3,14 @@
 #define SCD_PRODUCER_PREFILL_JOB_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/bundle/bundle.h"
 #include "common/config/layer_plan.h"
 #include "common/io/digest.h"
+#include "common/trace/request_trace.h"
 #include "common/wire/layer_code.h"
 #include "producer/code_collector.h"
 
@@ -24,6 +26,7 @@ struct PrefillInput {
   // keys no codes are stored.
   std::vector<Digest> page_keys = {};
   std::vector<Digest> code_keys = {};
+  std::shared_ptr<RequestTrace> trace = nullptr;  // null: not traced
 };
 
 struct PrefillReport {

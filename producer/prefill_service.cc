@@ -22,6 +22,7 @@ PrefillService::PrefillService(const PrefillServiceParts& parts)
                    .metrics = parts.metrics,
                    .ended_calls = parts.ended_calls,
                    .stall_watch = stall_watch_,
+                   .traces = parts.traces,
                    .queue_frames = parts.queue_frames,
                    .stall_timeout = parts.stall_timeout} {}
 

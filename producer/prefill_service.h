@@ -12,6 +12,7 @@
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
 #include "common/store/code_store.h"
+#include "common/trace/trace_folder.h"
 #include "producer/prefill_call.h"
 #include "producer/prefill_engine.h"
 #include "producer/request_check.h"
@@ -38,6 +39,7 @@ struct PrefillServiceParts {
   TransferMetrics& metrics;
   RequestMetrics& ended_calls;
   RequestTracker& requests;
+  TraceFolder* traces = nullptr;  // null: requests are not traced
 };
 
 class PrefillService final : public v1::Producer::CallbackService {

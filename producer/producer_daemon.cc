@@ -174,7 +174,8 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
       .log = context.log,
       .metrics = parts->metrics,
       .ended_calls = parts->ended_calls,
-      .requests = context.requests});
+      .requests = context.requests,
+      .traces = context.traces});
   parts_ = std::move(parts);
   return std::vector<NamedService>{{"scd.v1.Producer", parts_->service.get()}};
 }

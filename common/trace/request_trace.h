@@ -63,7 +63,7 @@ class RequestTrace {
  public:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  static constexpr std::size_t kMaxEvents = std::size_t{1} << 15;
+  static constexpr std::size_t kMaxEvents = std::size_t{1} << 16;
   static constexpr std::size_t kMaxIdBytes = 128;
 
   // Begins now. Of a longer id the first kMaxIdBytes are kept.
