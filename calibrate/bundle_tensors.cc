@@ -21,28 +21,51 @@ void AddTranslator(std::int64_t layer, CodeKind kind, const AffineTranslator& t,
   out.push_back({name("decoder_bias"), View(t.decoder_bias, {t.out})});
 }
 
-void AddNetwork(std::int64_t layer, std::int64_t hidden, const AlignerNetwork& n,
-                std::vector<NamedTensor>& out) {
-  const auto name = [&](std::string_view part) { return AlignerTensorName(layer, n.rank, part); };
-  const auto width = static_cast<std::int64_t>(n.mlp_in_bias.size());
-  out.push_back({name("mlp_in"), View(n.mlp_in, {width, n.rank})});
-  out.push_back({name("mlp_in_bias"), View(n.mlp_in_bias, {width})});
-  out.push_back({name("mlp_out"), View(n.mlp_out, {hidden, width})});
-  out.push_back({name("mlp_out_bias"), View(n.mlp_out_bias, {hidden})});
+// `name` gives the tensor of a part its name.
+template <typename NameOf>
+void AddNetworkTensors(const AlignerNetwork& n, NameOf name, std::vector<NamedTensor>& out) {
+  out.push_back({name("mlp_in"), View(n.mlp_in, {n.width(), n.in})});
+  out.push_back({name("mlp_in_bias"), View(n.mlp_in_bias, {n.width()})});
+  out.push_back({name("mlp_out"), View(n.mlp_out, {n.out(), n.width()})});
+  out.push_back({name("mlp_out_bias"), View(n.mlp_out_bias, {n.out()})});
+}
+
+void AddTables(const CodeTables& code, std::int64_t rate_point, std::vector<NamedTensor>& out) {
+  const auto name = [&](std::string_view part) {
+    return EntropyTensorName(code.layer, code.kind, rate_point, part);
+  };
+  const auto rank = static_cast<std::int64_t>(code.fit.steps.size());
+  out.push_back({name("steps"), View(code.fit.steps, {rank})});
+  out.push_back({name("frequencies"),
+                 ConstTensorView(code.fit.frequencies.data(), DType::kI32, Shape{rank, kEntropySymbols})});
 }
 
 }  // namespace
 
-std::vector<NamedTensor> BundleTensorsOf(const std::vector<LayerReuse>& reuse,
-                                         const std::vector<LayerPatch>& patch) {
+std::vector<NamedTensor> BundleTensorsOf(const FittedPair& fitted) {
   std::vector<NamedTensor> out;
-  for (std::size_t i = 0; i < reuse.size(); ++i) {
-    AddTranslator(static_cast<std::int64_t>(i), CodeKind::kK, reuse[i].k, out);
-    AddTranslator(static_cast<std::int64_t>(i), CodeKind::kV, reuse[i].v, out);
+  for (std::size_t i = 0; i < fitted.reuse.size(); ++i) {
+    AddTranslator(static_cast<std::int64_t>(i), CodeKind::kK, fitted.reuse[i].k, out);
+    AddTranslator(static_cast<std::int64_t>(i), CodeKind::kV, fitted.reuse[i].v, out);
   }
-  for (const LayerPatch& layer : patch) {
+  for (const LayerPatch& layer : fitted.patch) {
     AddTranslator(layer.layer, CodeKind::kH, layer.linear, out);
-    for (const AlignerNetwork& network : layer.ranks) AddNetwork(layer.layer, layer.linear.out, network, out);
+    for (const AlignerNetwork& network : layer.ranks) {
+      const auto name = [&](std::string_view part) {
+        return AlignerTensorName(layer.layer, network.in, part);
+      };
+      AddNetworkTensors(network, name, out);
+    }
+  }
+  for (const LayerFused& layer : fitted.fused) {
+    AddTranslator(layer.layer, CodeKind::kKV, layer.linear.translator, out);
+    const auto name = [&](std::string_view part) {
+      return TranslatorTensorName(layer.layer, CodeKind::kKV, part);
+    };
+    AddNetworkTensors(layer.network, name, out);
+  }
+  for (std::size_t i = 0; i < fitted.rates.size(); ++i) {
+    for (const CodeTables& code : fitted.rates[i].tables) AddTables(code, static_cast<std::int64_t>(i), out);
   }
   return out;
 }

@@ -16,12 +16,17 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "calibrate/bundle_tensors.h"
+#include "calibrate/code_samples.h"
 #include "calibrate/corpus_stage.h"
 #include "calibrate/file_io.h"
+#include "calibrate/fitted_pair.h"
+#include "calibrate/fused_stage.h"
 #include "calibrate/held_out_evaluator.h"
 #include "calibrate/model_pair.h"
+#include "calibrate/pair_manifest.h"
 #include "calibrate/patch_choice.h"
 #include "calibrate/patch_stage.h"
+#include "calibrate/rate_stage.h"
 #include "calibrate/reuse_stage.h"
 #include "calibrate/selective_stage.h"
 #include "calibrate/stage_clock.h"
@@ -30,7 +35,6 @@
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
 #include "common/model/loaded_pair.h"
-#include "common/server/command_line.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -38,13 +42,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Layers whose attention inputs are kept: every layer that may become a candidate.
-std::vector<std::int64_t> HiddenLayers(const PatchConfig& config, std::int64_t num_layers) {
+// Layers whose attention inputs are kept: every layer where codes of all are made from them or sampled, else
+// those that may become candidates.
+std::vector<std::int64_t> HiddenLayers(const CalibrateConfig& config, std::int64_t num_layers) {
+  const PatchConfig& patch = config.patch;
+  const bool all = *config.fused.rank > 0 || !config.entropy.distortions.empty();
   std::vector<std::int64_t> layers;
-  if (config.candidates) {
-    layers = *config.candidates;
+  if (!all && patch.candidates) {
+    layers = *patch.candidates;
     std::sort(layers.begin(), layers.end());
-  } else if (!(config.layers && config.layers->empty()) && (config.layers || config.count != 0)) {
+  } else if (all || (!(patch.layers && patch.layers->empty()) && (patch.layers || patch.count != 0))) {
     layers.resize(static_cast<std::size_t>(num_layers));
     std::iota(layers.begin(), layers.end(), std::int64_t{0});
   }
@@ -89,11 +96,12 @@ class Calibration {
   absl::Status FitReuse();
   absl::Status FitPatch();
   absl::Status Choose();
+  absl::Status FitFused();
+  absl::Status FitRates();
   absl::Status MeasureQuality();
   absl::StatusOr<std::unique_ptr<HeldOutEvaluator>> MakeEvaluator(std::int64_t max_prefixes);
   // Writes what is fitted so far and opens it as a daemon would.
-  absl::StatusOr<std::unique_ptr<Bundle>> WriteDraft();
-  absl::Status FillManifest();
+  absl::StatusOr<std::unique_ptr<Bundle>> WriteDraft(const FittedPair& fitted);
 
   const CalibrateConfig& config_;
   const ModelPair& pair_;
@@ -102,13 +110,7 @@ class Calibration {
   std::unique_ptr<Corpus> corpus_;
   std::unique_ptr<WorkerPool> workers_;
   Traces traces_;
-  std::vector<LayerReuse> reuse_;
-  std::vector<std::int64_t> candidates_;
-  std::vector<LayerPatch> patch_;
-  SelectiveProfile selective_;
-  PatchChoice choice_;
-  BundleManifest manifest_;
-  HeldOutQuality quality_;
+  FittedPair fitted_;
   Digest trace_inputs_;
 };
 
@@ -118,9 +120,9 @@ absl::Status Calibration::MakeTraces() {
   const TraceShape shape{.num_layers = model.num_layers,
                          .d_kv = model.d_kv(),
                          .hidden = model.hidden_size,
-                         .hidden_layers = HiddenLayers(config_.patch, model.num_layers),
+                         .hidden_layers = HiddenLayers(config_, model.num_layers),
                          .hidden_dtype = config_.trace.scratch_dtype};
-  const TraceOptions options{.native_head = config_.native_head,
+  const TraceStageOptions options{.native_head = config_.native_head,
                              .hold_out_every = config_.corpus.hold_out_every,
                              .pass_tokens = config_.trace.pass_tokens,
                              .checkpoint_prefixes = config_.trace.checkpoint_prefixes};
@@ -143,27 +145,28 @@ absl::Status Calibration::MakeTraces() {
 
 // The last stage that needs the producer.
 absl::Status Calibration::ProfileSelective() {
-  selective_.default_group = config_.selective.default_group;
+  fitted_.selective.default_group = config_.selective.default_group;
   if (!config_.selective.profile) return absl::OkStatus();
   StageClock clock(context_.log, "selective profile");
   SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.selective.prefixes));
-  SCD_ASSIGN_OR_RETURN(selective_,
+  SCD_ASSIGN_OR_RETURN(fitted_.selective,
                        RunSelectiveStage(context_, config_.selective, *loaded_.producer, *evaluator));
   return absl::OkStatus();
 }
 
 absl::Status Calibration::FitReuse() {
   StageClock clock(context_.log, "reuse fits");
-  const ReuseOptions options{.ridge_lambda = config_.ridge_lambda,
+  const ReuseOptions options{.fit = config_.reuse_fit,
+                             .ridge_lambda = config_.ridge_lambda,
                              .max_rank_k = config_.ranks.max_k,
                              .max_rank_v = config_.ranks.max_v,
                              .rank_k = config_.ranks.k,
                              .rank_v = config_.ranks.v};
-  SCD_ASSIGN_OR_RETURN(reuse_, RunReuseStage(context_, traces_, options, *workers_));
+  SCD_ASSIGN_OR_RETURN(fitted_.reuse, RunReuseStage(context_, traces_, options, *workers_));
   double k = 0, v = 0;
-  for (const LayerReuse& layer : reuse_) {
-    k += layer.error_k / static_cast<double>(reuse_.size());
-    v += layer.error_v / static_cast<double>(reuse_.size());
+  for (const LayerReuse& layer : fitted_.reuse) {
+    k += layer.error_k / static_cast<double>(fitted_.reuse.size());
+    v += layer.error_v / static_cast<double>(fitted_.reuse.size());
   }
   context_.log.Info(
       absl::StrFormat("held-out error of K at rank %d: %.4f, of V at rank %d: %.4f (mean over layers)",
@@ -186,110 +189,100 @@ absl::Status Calibration::FitPatch() {
     StageClock clock(context_.log, "candidate layers");
     std::unique_ptr<HeldOutEvaluator> evaluator;
     if (NeedsSensitivity(config_.patch, num_layers)) {
-      SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+      SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft(fitted_));
       SCD_ASSIGN_OR_RETURN(evaluator, MakeEvaluator(config_.measure.sweep_prefixes));
       SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
     }
-    SCD_ASSIGN_OR_RETURN(candidates_, ChooseCandidates(context_, config_.patch, num_layers, evaluator.get()));
+    SCD_ASSIGN_OR_RETURN(fitted_.candidates,
+                         ChooseCandidates(context_, config_.patch, num_layers, evaluator.get()));
   }
   StageClock clock(context_.log, "aligners");
   const PatchOptions options{
       .ridge_lambda = config_.ridge_lambda, .ranks = config_.ranks.h, .training = config_.aligner};
-  SCD_ASSIGN_OR_RETURN(patch_, RunPatchStage(context_, *traces_.store, candidates_, options, trace_inputs_,
-                                             config_.backend.num_threads));
+  SCD_ASSIGN_OR_RETURN(fitted_.patch, RunPatchStage(context_, *traces_.store, fitted_.candidates, options,
+                                                    trace_inputs_, config_.backend.num_threads));
   return absl::OkStatus();
 }
 
 absl::Status Calibration::Choose() {
-  if (candidates_.empty()) return absl::OkStatus();
+  if (fitted_.candidates.empty()) return absl::OkStatus();
   StageClock clock(context_.log, "choice of Patch layers");
-  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft(fitted_));
   SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.sweep_prefixes));
   SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
-  SCD_ASSIGN_OR_RETURN(choice_, ChoosePatchLayers(context_, config_.patch, candidates_, *evaluator));
+  SCD_ASSIGN_OR_RETURN(fitted_.choice,
+                       ChoosePatchLayers(context_, config_.patch, fitted_.candidates, *evaluator));
   return absl::OkStatus();
+}
+
+absl::Status Calibration::FitFused() {
+  if (*config_.fused.rank == 0) return absl::OkStatus();
+  StageClock clock(context_.log, "fused translators");
+  const FusedOptions options{
+      .ridge_lambda = config_.ridge_lambda,
+      .rank = *config_.fused.rank,
+      .window = config_.fused.window,
+      .native_head = config_.native_head,
+      .distortion = config_.entropy.distortions.empty() ? 0.0 : config_.entropy.default_distortion,
+      .training = config_.fused.training};
+  SCD_ASSIGN_OR_RETURN(fitted_.fused, RunFusedStage(context_, *traces_.store, *loaded_.consumer, options,
+                                                    trace_inputs_, config_.backend.num_threads));
+  double error = 0, linear = 0;
+  for (const LayerFused& layer : fitted_.fused) {
+    error += layer.network.error / static_cast<double>(fitted_.fused.size());
+    linear += layer.network.linear_error / static_cast<double>(fitted_.fused.size());
+  }
+  context_.log.Info(absl::StrFormat(
+      "held-out error of fused K and V at rank %d: %.4f, linear alone %.4f (mean over layers)", options.rank,
+      error, linear));
+  return absl::OkStatus();
+}
+
+absl::Status Calibration::FitRates() {
+  if (config_.entropy.distortions.empty()) return absl::OkStatus();
+  StageClock clock(context_.log, "rates");
+  SCD_ASSIGN_OR_RETURN(const auto samples, SampleCodes(context_, *traces_.store, *loaded_.producer,
+                                                       *loaded_.consumer, fitted_, *workers_));
+  SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.quality_prefixes));
+  return RunRateStage(
+      context_, config_.entropy, samples, *evaluator,
+      [this](const FittedPair& fitted) { return WriteDraft(fitted); }, *workers_, &fitted_);
 }
 
 absl::Status Calibration::MeasureQuality() {
   StageClock clock(context_.log, "held-out quality");
-  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft());
+  SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft(fitted_));
   SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.quality_prefixes));
   SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
+  const std::vector<std::int64_t>& patched = fitted_.choice.layers;
   SCD_ASSIGN_OR_RETURN(const HeldOutScore reuse, evaluator->ScoreWith({}, StateSource::kReuse));
-  SCD_ASSIGN_OR_RETURN(const HeldOutScore scd, evaluator->ScoreWith(choice_.layers, StateSource::kPatch));
-  quality_ = {.kl_reuse = reuse.kl,
-              .kl_scd = scd.kl,
-              .ppl_native = evaluator->oracle_ppl(),
-              .ppl_reuse = reuse.ppl,
-              .ppl_scd = scd.ppl};
+  SCD_ASSIGN_OR_RETURN(const HeldOutScore scd, evaluator->ScoreWith(patched, StateSource::kPatch));
+  HeldOutQuality& quality = fitted_.quality;
+  quality = {.kl_reuse = reuse.kl,
+             .kl_scd = scd.kl,
+             .ppl_native = evaluator->oracle_ppl(),
+             .ppl_reuse = reuse.ppl,
+             .ppl_scd = scd.ppl};
   context_.log.Info(absl::StrFormat(
       "held-out quality on %d prefixes: KL %.4f with Reuse alone, %.4f with Patch layers [%s]; "
       "PPL %.2f native, %.2f Reuse, %.2f with Patch",
-      evaluator->num_prefixes(), reuse.kl, scd.kl, absl::StrJoin(choice_.layers, " "), quality_.ppl_native,
-      reuse.ppl, scd.ppl));
+      evaluator->num_prefixes(), reuse.kl, scd.kl, absl::StrJoin(patched, " "), quality.ppl_native, reuse.ppl,
+      scd.ppl));
+  if (fitted_.fused.empty()) return absl::OkStatus();
+  SCD_ASSIGN_OR_RETURN(const LayerPlan plan,
+                       draft->ResolvePlan({.form = StateForm::kFused, .codec = Codec::kBF16}));
+  SCD_ASSIGN_OR_RETURN(const PlanScore fused, evaluator->ScorePlan(*draft, plan));
+  quality.kl_fused = fused.quality.kl;
+  quality.ppl_fused = fused.quality.ppl;
+  context_.log.Info(absl::StrFormat("held-out quality of fused layers, codes in bf16: KL %.4f, PPL %.2f",
+                                    quality.kl_fused, quality.ppl_fused));
   return absl::OkStatus();
 }
 
-absl::Status Calibration::FillManifest() {
-  const ModelConfig& model = pair_.consumer.config;
-  const auto side = [](const Model& m) {
-    return BundleModel{
-        .description = m.description, .digest = m.digest, .tokenizer_digest = m.tokenizer->digest()};
-  };
-  BundleManifest& m = manifest_;
-  m = BundleManifest();
-  m.created_by = absl::StrCat("scd-calibrate ", kScdVersion);
-  m.producer = side(pair_.producer);
-  m.consumer = side(pair_.consumer);
-  m.architecture = std::string(ArchitectureName(model.architecture));
-  m.num_layers = model.num_layers;
-  m.hidden_size = model.hidden_size;
-  m.num_kv_heads = model.num_kv_heads;
-  m.head_dim = model.head_dim;
-  m.default_rank_k = config_.ranks.k;
-  m.max_rank_k = config_.ranks.max_k;
-  m.default_rank_v = config_.ranks.v;
-  m.max_rank_v = config_.ranks.max_v;
-  if (!patch_.empty()) {
-    m.default_rank_h = config_.ranks.default_h;
-    m.ranks_h = config_.ranks.h;
-    m.candidate_layers = candidates_;
-    m.mlp_width = config_.aligner.mlp_width;
-  }
-  m.default_patch_layers = choice_.layers;
-  m.native_head = config_.native_head;
-  m.native_tail = config_.native_tail;
-  m.untranslatable_ids = pair_.untranslatable_ids;
-  for (const LayerReuse& layer : reuse_)
-    m.layer_errors.push_back({.k = layer.error_k, .v = layer.error_v, .h = 0});
-  for (const LayerPatch& layer : patch_) {
-    for (const AlignerNetwork& network : layer.ranks) {
-      if (network.rank == m.default_rank_h)
-        m.layer_errors[static_cast<std::size_t>(layer.layer)].h = network.error;
-    }
-  }
-  m.patch_choice = choice_.steps;
-  m.selective = selective_;
-  const auto& prefixes = corpus_->prefixes();
-  m.calibration.corpus = corpus_->description();
-  m.calibration.num_prefixes = static_cast<std::int64_t>(prefixes.size());
-  for (std::size_t i = 0; i < prefixes.size(); ++i) {
-    m.calibration.num_tokens += static_cast<std::int64_t>(prefixes[i].size());
-    m.calibration.num_held_out_prefixes +=
-        IsHeldOut(static_cast<std::int64_t>(i), m.calibration.num_prefixes, config_.corpus.hold_out_every)
-            ? 1
-            : 0;
-  }
-  m.calibration.ridge_lambda = config_.ridge_lambda;
-  m.calibration.native_head = config_.native_head;
-  m.quality = quality_;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<Bundle>> Calibration::WriteDraft() {
-  SCD_RETURN_IF_ERROR(FillManifest());
+absl::StatusOr<std::unique_ptr<Bundle>> Calibration::WriteDraft(const FittedPair& fitted) {
   const std::string folder = context_.work.File("draft");
-  SCD_RETURN_IF_ERROR(WriteBundle(folder, manifest_, BundleTensorsOf(reuse_, patch_)).status());
+  const BundleManifest manifest = MakeManifest(config_, pair_, *corpus_, fitted);
+  SCD_RETURN_IF_ERROR(WriteBundle(folder, manifest, BundleTensorsOf(fitted)).status());
   return Bundle::Open(folder);
 }
 
@@ -311,15 +304,18 @@ absl::StatusOr<Digest> Calibration::Run() {
   context_.log.Info(absl::StrCat("corpus: ", corpus_->description()));
   SCD_RETURN_IF_ERROR(MakeTraces());
   SCD_RETURN_IF_ERROR(ProfileSelective());
-  loaded_.producer.reset();
+  // Codes for the entropy tables are made from the producer's K and V.
+  if (config_.entropy.distortions.empty()) loaded_.producer.reset();
   SCD_RETURN_IF_ERROR(FitReuse());
   SCD_RETURN_IF_ERROR(FitPatch());
   SCD_RETURN_IF_ERROR(Choose());
+  SCD_RETURN_IF_ERROR(FitFused());
+  SCD_RETURN_IF_ERROR(FitRates());
   SCD_RETURN_IF_ERROR(MeasureQuality());
 
-  SCD_RETURN_IF_ERROR(FillManifest());
-  SCD_ASSIGN_OR_RETURN(const Digest digest,
-                       WriteBundle(config_.output, manifest_, BundleTensorsOf(reuse_, patch_)));
+  SCD_ASSIGN_OR_RETURN(
+      const Digest digest,
+      WriteBundle(config_.output, MakeManifest(config_, pair_, *corpus_, fitted_), BundleTensorsOf(fitted_)));
   SCD_ASSIGN_OR_RETURN(const auto bundle, Bundle::Open(config_.output));
   SCD_RETURN_IF_ERROR(bundle->CheckProducer(pair_.producer.digest, pair_.producer.tokenizer->digest()));
   SCD_RETURN_IF_ERROR(bundle->CheckConsumer(pair_.consumer.digest, pair_.consumer.tokenizer->digest()));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/bundle/manifest.h"
 #include "common/config/plan_yaml.h"
 #include "common/model/model_yaml.h"
 #include "kernels/status_macros.h"
@@ -137,8 +138,7 @@ void ReadSelective(YamlSection root, SelectiveConfig* selective) {
   ReadLayerRange(section, "default", &selective->default_group);
 }
 
-void ReadAligner(YamlSection root, AlignerTraining* aligner) {
-  YamlSection section = root.Section("aligner");
+void ReadTraining(YamlSection section, AlignerTraining* aligner) {
   std::int64_t seed = 1;
   section.Int("mlp_width", &aligner->mlp_width, {.min = 1, .max = 1 << 18, .unit = "units"});
   section.Int("max_epochs", &aligner->max_epochs, {.min = 0, .max = 10000, .unit = "epochs"});
@@ -148,6 +148,41 @@ void ReadAligner(YamlSection root, AlignerTraining* aligner) {
   section.Int("patience", &aligner->patience, {.min = 1, .max = 10000, .unit = "epochs"});
   section.Int("seed", &seed, {.min = 0});
   aligner->seed = static_cast<std::uint64_t>(seed);
+}
+
+void ReadFused(YamlSection root, FusedConfig* fused) {
+  YamlSection section = root.Section("fused");
+  if (!section.IsWord("rank", "auto")) section.Int("rank", &fused->rank, kRankOrAll);
+  section.Int("window", &fused->window, {.min = 1, .max = kMaxFusedWindow, .unit = "tokens"});
+  ReadTraining(section, &fused->training);
+}
+
+void ReadEntropy(YamlSection root, EntropyConfig* entropy) {
+  constexpr RealRange kDistortion = {.min = kLeastDistortion, .max = kMostDistortion};
+  YamlSection section = root.Section("entropy");
+  std::vector<double>& distortions = entropy->distortions;
+  section.Reals("distortions", &distortions, kDistortion, {.min = 0, .max = kMaxRatePoints - 1});
+  section.Real("default", &entropy->default_distortion, kDistortion);
+  section.Real("target_kl", &entropy->target.kl, {.min = 1e-9, .max = 1e3, .unit = "nats"});
+  section.Real("target_bytes", &entropy->target.bytes_per_token,
+               {.min = 1, .max = 1e9, .unit = "bytes a token"});
+  std::sort(distortions.begin(), distortions.end());
+  if (std::adjacent_find(distortions.begin(), distortions.end()) != distortions.end()) {
+    section.Fail("distortions", "a distortion stands twice");
+  }
+  if (entropy->target.kl && entropy->target.bytes_per_token) {
+    section.Fail("target_bytes", "given beside target_kl; a target is one of the two");
+  }
+  if (distortions.empty()) {
+    if (entropy->target.given())
+      section.Fail("distortions", "is empty, but a target needs one to begin with");
+    return;
+  }
+  if (std::find(distortions.begin(), distortions.end(), entropy->default_distortion) == distortions.end()) {
+    section.Fail(
+        section.Has("default") ? "default" : "distortions",
+        absl::StrCat("the default, ", entropy->default_distortion, ", is none of entropy.distortions"));
+  }
 }
 
 absl::Status CheckLayers(std::string_view field, const std::optional<std::vector<std::int64_t>>& layers,
@@ -185,7 +220,11 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.Int("native_tail", &config->native_tail, kNative);
   ReadPatch(root, &config->patch);
   ReadSelective(root, &config->selective);
-  ReadAligner(root, &config->aligner);
+  ReadTraining(root.Section("aligner"), &config->aligner);
+  root.Section("reuse").Choice("fit", &config->reuse_fit,
+                               {{"joint", ReuseFit::kJoint}, {"rrr", ReuseFit::kReducedRank}});
+  ReadFused(root, &config->fused);
+  ReadEntropy(root, &config->entropy);
 
   YamlSection measure = root.Section("measure");
   measure.Int("sweep_prefixes", &config->measure.sweep_prefixes, kPrefixes);
@@ -209,6 +248,9 @@ absl::Status ResolveForModel(const ModelConfig& model, CalibrateConfig* config) 
   if (ranks.max_k == 0) ranks.max_k = d_kv;
   if (ranks.max_v == 0) ranks.max_v = d_kv;
   if (ranks.default_h == 0) ranks.default_h = ranks.h.back();
+  const std::int64_t fused_rank = std::min(model.hidden_size, 2 * d_kv);
+  if (!config->fused.rank) config->fused.rank = fused_rank;
+  SCD_RETURN_IF_ERROR(CheckRank("fused.rank", *config->fused.rank, fused_rank));
   SCD_RETURN_IF_ERROR(CheckLayers("patch.layers", config->patch.layers, model.num_layers));
   SCD_RETURN_IF_ERROR(CheckLayers("patch.candidates", config->patch.candidates, model.num_layers));
   const SelectiveConfig& selective = config->selective;

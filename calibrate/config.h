@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "calibrate/aligner_trainer.h"
+#include "calibrate/rate_search.h"
+#include "calibrate/reuse_stage.h"
 #include "common/config/layer_plan.h"
 #include "common/config/model_config.h"
 #include "common/config/yaml_reader.h"
@@ -45,6 +47,18 @@ struct RankConfig {
   std::int64_t default_h = 0;           // 0: the largest of h
   std::int64_t max_k = 0;               // fitted and stored, at least k; 0: d_kv
   std::int64_t max_v = 0;
+};
+
+struct FusedConfig {
+  std::optional<std::int64_t> rank = std::nullopt;  // 0: no such translators; absent: all that can be of use
+  std::int64_t window = 2;                          // tokens that the residual network reads
+  AlignerTraining training = {.mlp_width = 768, .max_epochs = 5, .seed = 1};
+};
+
+struct EntropyConfig {
+  std::vector<double> distortions = {0.01, 0.02, 0.04, 0.08, 0.16};  // ascending; empty: no tables
+  double default_distortion = 0.04;  // one of them; of the plan, and what Fused networks are trained at
+  RateTarget target;
 };
 
 struct PatchConfig {
@@ -89,9 +103,12 @@ struct CalibrateConfig {
   double ridge_lambda = 1e-4;
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
+  ReuseFit reuse_fit = ReuseFit::kJoint;
   PatchConfig patch;
   SelectiveConfig selective;
   AlignerTraining aligner;
+  FusedConfig fused;
+  EntropyConfig entropy;
   MeasureConfig measure;
   TraceConfig trace;
 };
@@ -99,7 +116,8 @@ struct CalibrateConfig {
 // Errors stay in the reader.
 void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config);
 
-// Checks what only the models can tell and fills what was left to them (max_k, max_v, default_h). `model`:
+// Checks what only the models can tell and fills what was left to them (max_k, max_v, default_h,
+// fused.rank). `model`:
 // either of the pair, which agree in what is looked at. INVALID_ARGUMENT naming the field.
 absl::Status ResolveForModel(const ModelConfig& model, CalibrateConfig* config);
 

@@ -41,6 +41,12 @@ struct HeldOutScore {
   double ppl = 0;  // of the scored tokens
 };
 
+// What a plan's codes make of it.
+struct PlanScore {
+  HeldOutScore quality;
+  double bytes_per_token = 0;  // of codes
+};
+
 struct EvaluatorOptions {
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
@@ -70,6 +76,9 @@ class HeldOutEvaluator {
 
   // Score where `layers` come from `source` and all others from Reuse.
   absl::StatusOr<HeldOutScore> ScoreWith(absl::Span<const std::int64_t> layers, StateSource source);
+
+  // Score of a plan of codes that this bundle serves, with the payloads that would be sent.
+  absl::StatusOr<PlanScore> ScorePlan(const Bundle& bundle, const LayerPlan& plan);
 
   // Runs the producer on the prefixes and keeps the residual stream that enters these layers, in memory.
   absl::Status KeepResiduals(const Transformer& producer, absl::Span<const std::int64_t> layers);

@@ -14,7 +14,8 @@ absl::StatusOr<ConstTensorView> HeldOutEvaluator::LoadRows(const Item& item, std
                                                            CodeKind kind, PairSide side) {
   Backend& backend = consumer_.backend();
   const TraceShape& shape = store_.shape();
-  const std::int64_t width = kind == CodeKind::kH ? shape.hidden : shape.d_kv;
+  const bool of_input = kind == CodeKind::kH || kind == CodeKind::kKV;
+  const std::int64_t width = of_input ? shape.hidden : shape.d_kv;
   const TensorView all = rows_->View(DType::kF32, {item.transferred(), width});
   std::vector<float> rows;
   for (const TracePiece& piece : store_.pieces()) {

@@ -3,6 +3,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <Eigen/Eigenvalues>
+#include <algorithm>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -93,6 +94,17 @@ absl::StatusOr<LinearFit> FitReducedRank(const Moments& moments, std::int64_t ra
   const Eigen::MatrixXd predicted = p.transpose() * (aa * p);
   SCD_ASSIGN_OR_RETURN(const Eigen::MatrixXd u, LeadingEigenvectors(predicted, rank));
   return MakeFit(moments, p * u, u.transpose());
+}
+
+std::vector<double> CodeVariances(const Moments& moments, const LinearFit& fit) {
+  const Map encoder = View(fit.encoder);
+  const Eigen::MatrixXd products = View(moments.aa) * encoder;
+  const Eigen::VectorXd sums = encoder.cwiseProduct(products).colwise().sum();
+  std::vector<double> variances;
+  for (Eigen::Index c = 0; c < sums.size(); ++c) {
+    variances.push_back(std::max(0.0, sums(c)) / static_cast<double>(moments.count));
+  }
+  return variances;
 }
 
 }  // namespace scd

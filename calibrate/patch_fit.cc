@@ -29,12 +29,6 @@ absl::Status ForEachPiece(const TraceStore& store, std::int64_t layer, bool held
   return absl::OkStatus();
 }
 
-// What the network sees: x = z / gain, y = (H_B - linear(z)) / spread.
-struct Scales {
-  float gain = 1.0f;
-  std::vector<float> spread;  // [hidden]
-};
-
 struct PreparedRows {
   std::unique_ptr<MappedRows> x;
   std::unique_ptr<MappedRows> y;
@@ -68,74 +62,21 @@ absl::StatusOr<PreparedRows> Prepare(HostMath& math, const TraceStore& store, st
   return out;
 }
 
-// The root mean square of all values: of codes, which are centred, their standard deviation.
-float RootMeanSquare(ConstTensorView rows) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < rows.num_elements(); ++i) {
-    const double value = rows.as<float>()[i];
-    sum += value * value;
-  }
-  const double mean = rows.num_elements() > 0 ? sum / static_cast<double>(rows.num_elements()) : 0.0;
-  return mean > 0 ? static_cast<float>(std::sqrt(mean)) : 1.0f;
-}
-
-void Divide(TensorView rows, float by) {
-  for (std::int64_t i = 0; i < rows.num_elements(); ++i) rows.as<float>()[i] /= by;
-}
-
-// Unscales the network: its input by 1 / gain, its output by spread.
-AlignerNetwork Fold(const TrainedAligner& trained, const Scales& scales) {
-  const MlpShape& shape = trained.mlp.shape();
-  const MlpParts<ConstTensorView> p = SplitParameters(shape, trained.mlp.parameters().data());
-  AlignerNetwork out;
-  out.rank = shape.in;
-  out.epochs = trained.epochs;
-  out.mlp_in.assign(p.w_in.as<float>(), p.w_in.as<float>() + shape.width * shape.in);
-  out.mlp_in_bias.assign(p.b_in.as<float>(), p.b_in.as<float>() + shape.width);
-  out.mlp_out.assign(p.w_out.as<float>(), p.w_out.as<float>() + shape.out * shape.width);
-  out.mlp_out_bias.assign(p.b_out.as<float>(), p.b_out.as<float>() + shape.out);
-  for (float& w : out.mlp_in) w /= scales.gain;
-  for (std::int64_t o = 0; o < shape.out; ++o) {
-    const float spread = scales.spread[static_cast<std::size_t>(o)];
-    out.mlp_out_bias[static_cast<std::size_t>(o)] *= spread;
-    float* row = out.mlp_out.data() + o * shape.width;
-    for (std::int64_t i = 0; i < shape.width; ++i) row[i] *= spread;
-  }
-  return out;
-}
-
 // Errors of the folded network on held-out rows, in the units of H itself.
 absl::Status Measure(HostMath& math, const TraceStore& store, std::int64_t layer,
                      const AffineTranslator& linear, AlignerNetwork& network) {
   RelativeError linear_error, error;
-  const auto width = static_cast<std::int64_t>(network.mlp_in_bias.size());
-  std::vector<float> z, h, predicted;
+  std::vector<float> z, predicted;
   SCD_RETURN_IF_ERROR(
       ForEachPiece(store, layer, true, [&](ConstTensorView a, ConstTensorView b) -> absl::Status {
-        const std::int64_t rows = a.dim(0);
-        z.resize(static_cast<std::size_t>(rows * network.rank));
-        h.resize(static_cast<std::size_t>(rows * width));
-        predicted.resize(static_cast<std::size_t>(rows * linear.out));
-        const TensorView z_view = MatrixView(z.data(), rows, network.rank);
-        const TensorView h_view = MatrixView(h.data(), rows, width);
-        const TensorView predicted_view = MatrixView(predicted.data(), rows, linear.out);
-        SCD_RETURN_IF_ERROR(EncodeRows(math, linear, network.rank, a, z_view));
-        SCD_RETURN_IF_ERROR(DecodeRows(math, linear, network.rank, z_view, predicted_view));
+        z.resize(static_cast<std::size_t>(a.dim(0) * network.in));
+        predicted.resize(static_cast<std::size_t>(a.dim(0) * linear.out));
+        const TensorView z_view = MatrixView(z.data(), a.dim(0), network.in);
+        const TensorView predicted_view = MatrixView(predicted.data(), a.dim(0), linear.out);
+        SCD_RETURN_IF_ERROR(EncodeRows(math, linear, network.in, a, z_view));
+        SCD_RETURN_IF_ERROR(DecodeRows(math, linear, network.in, z_view, predicted_view));
         linear_error.Add(predicted_view, b, linear.decoder_bias);
-        SCD_RETURN_IF_ERROR(math.Gemm(z_view, MatrixView(network.mlp_in.data(), width, network.rank), h_view,
-                                      {.transpose_b = true}));
-        for (std::int64_t i = 0; i < rows * width; ++i) {
-          const float x =
-              h[static_cast<std::size_t>(i)] + network.mlp_in_bias[static_cast<std::size_t>(i % width)];
-          h[static_cast<std::size_t>(i)] = x / (1.0f + std::exp(-x));
-        }
-        SCD_RETURN_IF_ERROR(math.Gemm(h_view, MatrixView(network.mlp_out.data(), linear.out, width),
-                                      predicted_view, {.transpose_b = true, .beta = 1.0f}));
-        for (std::int64_t r = 0; r < rows; ++r) {
-          float* row = predicted_view.row<float>(r);
-          for (std::int64_t i = 0; i < linear.out; ++i)
-            row[i] += network.mlp_out_bias[static_cast<std::size_t>(i)];
-        }
+        SCD_RETURN_IF_ERROR(AddNetwork(math, network, z_view, predicted_view));
         error.Add(predicted_view, b, linear.decoder_bias);
         return absl::OkStatus();
       }));
@@ -169,28 +110,28 @@ absl::StatusOr<LayerPatch> FitPatch(HostMath& math, const TraceStore& store, std
                        FitReducedRank(moments, options.ranks.back(), options.ridge_lambda));
   LayerPatch out{.layer = layer, .linear = MakeTranslator(fit), .ranks = {}};
 
-  Scales scales;
+  std::vector<float> spread;
   const double n = static_cast<double>(moments.count);
   for (std::size_t i = 0; i < sum_b.size(); ++i) {
     const double variance = square_b[i] / n - (sum_b[i] / n) * (sum_b[i] / n);
-    scales.spread.push_back(variance > 1e-30 ? static_cast<float>(std::sqrt(variance)) : 1.0f);
+    spread.push_back(variance > 1e-30 ? static_cast<float>(std::sqrt(variance)) : 1.0f);
   }
   for (std::size_t i = 0; i < options.ranks.size(); ++i) {
     const std::int64_t rank = options.ranks[i];
     SCD_ASSIGN_OR_RETURN(const PreparedRows rows,
-                         Prepare(math, store, layer, false, out.linear, rank, scales.spread, folder));
+                         Prepare(math, store, layer, false, out.linear, rank, spread, folder));
     SCD_ASSIGN_OR_RETURN(const PreparedRows held_out,
-                         Prepare(math, store, layer, true, out.linear, rank, scales.spread, folder));
-    scales.gain = RootMeanSquare(rows.x->view());
-    Divide(rows.x->view(), scales.gain);
-    Divide(held_out.x->view(), scales.gain);
+                         Prepare(math, store, layer, true, out.linear, rank, spread, folder));
+    const float gain = RootMeanSquare(rows.x->view());
+    DivideBy(rows.x->view(), gain);
+    DivideBy(held_out.x->view(), gain);
     const auto on_step = [&](std::int64_t done, std::int64_t total) {
       const double of_rank = static_cast<double>(done) / static_cast<double>(total);
       on_progress((static_cast<double>(i) + of_rank) / static_cast<double>(options.ranks.size()));
     };
     SCD_ASSIGN_OR_RETURN(const TrainedAligner trained,
                          TrainAligner(math, rows.view(), held_out.view(), options.training, stop, on_step));
-    out.ranks.push_back(Fold(trained, scales));
+    out.ranks.push_back(FoldScales(trained, gain, spread));
     SCD_RETURN_IF_ERROR(Measure(math, store, layer, out.linear, out.ranks.back()));
   }
   on_progress(1.0);

@@ -1,14 +1,14 @@
 #include "calibrate/patch_stage.h"
 
-#include <atomic>
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "calibrate/layer_fits.h"
 #include "calibrate/patch_fit.h"
-#include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
@@ -56,7 +56,6 @@ std::optional<LayerPatch> FromRecord(const WorkRecord& record, std::int64_t laye
   if (record.integers.size() != options.ranks.size() || record.numbers.size() != 2 * options.ranks.size())
     return {};
   const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  const std::int64_t width = options.training.mlp_width;
   LayerPatch out;
   out.layer = layer;
   out.linear.in = hidden;
@@ -67,12 +66,8 @@ std::optional<LayerPatch> FromRecord(const WorkRecord& record, std::int64_t laye
   out.linear.decoder.resize(size(hidden * out.linear.rank));
   out.linear.decoder_bias.resize(size(hidden));
   for (std::size_t i = 0; i < options.ranks.size(); ++i) {
-    AlignerNetwork network;
-    network.rank = options.ranks[i];
-    network.mlp_in.resize(size(width * network.rank));
-    network.mlp_in_bias.resize(size(width));
-    network.mlp_out.resize(size(hidden * width));
-    network.mlp_out_bias.resize(size(hidden));
+    AlignerNetwork network =
+        EmptyNetwork({.in = options.ranks[i], .width = options.training.mlp_width, .out = hidden});
     network.linear_error = record.numbers[2 * i];
     network.error = record.numbers[2 * i + 1];
     network.epochs = record.integers[i];
@@ -92,7 +87,7 @@ std::optional<LayerPatch> FromRecord(const WorkRecord& record, std::int64_t laye
 void LogLayer(Log& log, const LayerPatch& layer) {
   for (const AlignerNetwork& network : layer.ranks) {
     log.Info(absl::StrFormat("layer %d, rank %d: held-out error of H %.4f, linear alone %.4f, %d epochs",
-                             layer.layer, network.rank, network.error, network.linear_error, network.epochs));
+                             layer.layer, network.in, network.error, network.linear_error, network.epochs));
   }
 }
 
@@ -102,46 +97,22 @@ absl::StatusOr<std::vector<LayerPatch>> RunPatchStage(const RunContext& context,
                                                       absl::Span<const std::int64_t> layers,
                                                       const PatchOptions& options, const Digest& inputs,
                                                       int num_threads) {
-  std::vector<LayerPatch> out(layers.size());
-  std::vector<std::size_t> open;  // layers that no earlier run fitted
-  const auto name = [](std::int64_t layer) { return absl::StrCat("patch-", layer); };
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    std::optional<LayerPatch> known;
-    if (const auto record = context.work.Read(name(layers[i]), LayerDigest(inputs, layers[i], options));
-        record.ok()) {
-      known = FromRecord(*record, layers[i], store.shape().hidden, options);
-    }
-    if (known) {
-      out[i] = *std::move(known);
-    } else {
-      open.push_back(i);
-    }
-  }
-  if (open.size() < layers.size()) {
-    context.log.Info(absl::StrCat("aligners: ", layers.size() - open.size(), " of ", layers.size(),
-                                  " layers were fitted by an earlier run"));
-  }
-  const auto count = static_cast<std::int64_t>(open.size());
-  if (count == 0) return out;
-
-  SCD_ASSIGN_OR_RETURN(const auto workers, WorkerPool::Create(num_threads, count));
-  const std::int64_t layer_epochs = std::max<std::int64_t>(1, options.training.max_epochs) *
-                                    static_cast<std::int64_t>(options.ranks.size());
-  Progress progress(context.log, context.progress, "aligners", "epochs", count * layer_epochs);
-  SCD_RETURN_IF_ERROR(workers->Run(count, [&](HostMath& math, std::int64_t job) -> absl::Status {
-    const std::size_t i = open[static_cast<std::size_t>(job)];
-    std::int64_t shown = 0;
-    const auto on_progress = [&](double fraction) {
-      const auto units = static_cast<std::int64_t>(fraction * static_cast<double>(layer_epochs) + 1e-6);
-      if (units > shown) progress.Add(units - shown);
-      shown = std::max(shown, units);
-    };
-    SCD_ASSIGN_OR_RETURN(
-        out[i], FitPatch(math, store, layers[i], options, context.work.File("."), context.stop, on_progress));
-    LogLayer(context.log, out[i]);
-    return context.work.Write(name(layers[i]), LayerDigest(inputs, layers[i], options), ToRecord(out[i]));
-  }));
-  return out;
+  const std::int64_t hidden = store.shape().hidden;
+  const LayerFits<LayerPatch> fits{
+      .stage = "aligners",
+      .record = "patch",
+      .units = std::max<std::int64_t>(1, options.training.max_epochs) *
+               static_cast<std::int64_t>(options.ranks.size()),
+      .digest = [&](std::int64_t layer) { return LayerDigest(inputs, layer, options); },
+      .to_record = ToRecord,
+      .from_record = [&](const WorkRecord& record,
+                         std::int64_t layer) { return FromRecord(record, layer, hidden, options); },
+      .fit =
+          [&](HostMath& math, std::int64_t layer, const std::function<void(double)>& on_progress) {
+            return FitPatch(math, store, layer, options, context.work.File("."), context.stop, on_progress);
+          },
+      .log = [&](const LayerPatch& layer) { LogLayer(context.log, layer); }};
+  return RunLayerFits(context, fits, layers, num_threads);
 }
 
 }  // namespace scd

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "calibrate/aligner_network.h"
 #include "calibrate/aligner_trainer.h"
 #include "calibrate/parallel.h"
 #include "calibrate/run_context.h"
@@ -24,23 +25,10 @@ struct PatchOptions {
   AlignerTraining training;
 };
 
-// The network of one rank, with the scales of its input and output folded in: added to the linear map's
-// output.
-struct AlignerNetwork {
-  std::int64_t rank = 0;
-  std::vector<float> mlp_in;        // [width, rank]
-  std::vector<float> mlp_in_bias;   // [width]
-  std::vector<float> mlp_out;       // [hidden, width]
-  std::vector<float> mlp_out_bias;  // [hidden]
-  double linear_error = 0;          // |H_hat - H| / |H - mean| of held-out rows, without the network
-  double error = 0;                 // with it
-  std::int64_t epochs = 0;
-};
-
 struct LayerPatch {
   std::int64_t layer = 0;
   AffineTranslator linear;            // of the largest rank
-  std::vector<AlignerNetwork> ranks;  // one for each of PatchOptions::ranks
+  std::vector<AlignerNetwork> ranks;  // one for each of PatchOptions::ranks, each of so many inputs
 };
 
 // One for each of `layers`, in their order. `inputs`: digest of everything that the rows in the store depend

@@ -43,9 +43,10 @@ absl::StatusOr<std::vector<LayerReuse>> RunReuseStage(const RunContext& context,
     LayerReuse& out = layers[index];
     const auto fit = [&]() -> absl::Status {
       SCD_ASSIGN_OR_RETURN(const Moments moments, (is_k ? traces.k : traces.v)[index].Finish());
-      SCD_ASSIGN_OR_RETURN(
-          const LinearFit linear,
-          FitJoint(moments, is_k ? options.max_rank_k : options.max_rank_v, options.ridge_lambda));
+      const std::int64_t rank = is_k ? options.max_rank_k : options.max_rank_v;
+      SCD_ASSIGN_OR_RETURN(const LinearFit linear, options.fit == ReuseFit::kJoint
+                                                       ? FitJoint(moments, rank, options.ridge_lambda)
+                                                       : FitReducedRank(moments, rank, options.ridge_lambda));
       AffineTranslator& translator = is_k ? out.k : out.v;
       translator = MakeTranslator(linear);
       SCD_ASSIGN_OR_RETURN(

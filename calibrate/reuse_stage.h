@@ -13,7 +13,14 @@
 
 namespace scd {
 
+// Which closed form.
+enum class ReuseFit : std::uint8_t {
+  kJoint,        // K (V) of both models share a latent: the paper's
+  kReducedRank,  // reduced-rank regression of the consumer's on the producer's: the least error at a rank
+};
+
 struct ReuseOptions {
+  ReuseFit fit = ReuseFit::kJoint;
   double ridge_lambda = 1e-4;
   std::int64_t max_rank_k = 0, max_rank_v = 0;  // fitted
   std::int64_t rank_k = 0, rank_v = 0;          // errors are measured at these

@@ -13,7 +13,7 @@ constexpr char kRecord[] = "traces";
 constexpr char kScratchFile[] = "rows.scratch";
 constexpr std::size_t kPieceFields = 5;
 
-Digest StageDigest(const Digest& inputs, const TraceShape& shape, const TraceOptions& options) {
+Digest StageDigest(const Digest& inputs, const TraceShape& shape, const TraceStageOptions& options) {
   DigestBuilder builder("scd.calibrate.traces.v1");
   builder.AddDigest(inputs)
       .AddInt(options.native_head)
@@ -28,7 +28,7 @@ Digest StageDigest(const Digest& inputs, const TraceShape& shape, const TraceOpt
 class TraceStage {
  public:
   TraceStage(const RunContext& context, const TraceShape& shape, const Prefixes& prefixes,
-             const TraceOptions& options, const Digest& digest, WorkerPool& workers)
+             const TraceStageOptions& options, const Digest& digest, WorkerPool& workers)
       : context_(context),
         shape_(shape),
         prefixes_(prefixes),
@@ -57,7 +57,7 @@ class TraceStage {
   const RunContext& context_;
   const TraceShape& shape_;
   const Prefixes& prefixes_;
-  const TraceOptions& options_;
+  const TraceStageOptions& options_;
   const Digest digest_;
   WorkerPool& workers_;
   Traces traces_;
@@ -220,7 +220,7 @@ bool IsHeldOut(std::int64_t prefix, std::int64_t num_prefixes, std::int64_t hold
 
 absl::StatusOr<Traces> RunTraceStage(const RunContext& context, const Transformer& producer,
                                      const Transformer& consumer, const TraceShape& shape,
-                                     const Prefixes& prefixes, const TraceOptions& options,
+                                     const Prefixes& prefixes, const TraceStageOptions& options,
                                      const Digest& inputs, WorkerPool& workers) {
   TraceStage stage(context, shape, prefixes, options, StageDigest(inputs, shape, options), workers);
   SCD_RETURN_IF_ERROR(stage.Resume());

@@ -18,7 +18,7 @@
 
 namespace scd {
 
-struct TraceOptions {
+struct TraceStageOptions {
   std::int64_t native_head = 1;      // first positions, left out of everything
   std::int64_t hold_out_every = 10;  // of so many prefixes the last one takes part in no fit
   std::int64_t pass_tokens = 512;
@@ -39,7 +39,7 @@ bool IsHeldOut(std::int64_t prefix, std::int64_t num_prefixes, std::int64_t hold
 // the run is stopped, with the state kept.
 absl::StatusOr<Traces> RunTraceStage(const RunContext& context, const Transformer& producer,
                                      const Transformer& consumer, const TraceShape& shape,
-                                     const Prefixes& prefixes, const TraceOptions& options,
+                                     const Prefixes& prefixes, const TraceStageOptions& options,
                                      const Digest& inputs, WorkerPool& workers);
 
 }  // namespace scd

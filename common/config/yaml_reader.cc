@@ -189,20 +189,26 @@ void YamlSection::Real(std::string_view key, std::optional<double>* value, RealR
   if (given) *value = parsed;
 }
 
+std::optional<double> YamlSection::ParseReal(const YamlNode& node, const std::string& path,
+                                             const RealRange& range) {
+  double parsed = 0;
+  const bool is_number = node.kind == YamlNode::Kind::kScalar && !node.quoted &&
+                         absl::SimpleAtod(node.scalar, &parsed) && std::isfinite(parsed);
+  if (!is_number) {
+    FailAt(&node, path, absl::StrCat("expected a number, got ", Shown(node), "; allowed: ", Allowed(range)));
+    return std::nullopt;
+  }
+  if (parsed < range.min || parsed > range.max) {
+    FailAt(&node, path, absl::StrCat(node.scalar, " is out of range; allowed: ", Allowed(range)));
+    return std::nullopt;
+  }
+  return parsed;
+}
+
 void YamlSection::Real(std::string_view key, double* value, RealRange range) {
   const YamlNode* node = Lookup(key);
   if (node == nullptr) return;
-  double parsed = 0;
-  const bool is_number = node->kind == YamlNode::Kind::kScalar && !node->quoted &&
-                         absl::SimpleAtod(node->scalar, &parsed) && std::isfinite(parsed);
-  if (!is_number) {
-    FailAt(node, PathOf(key),
-           absl::StrCat("expected a number, got ", Shown(*node), "; allowed: ", Allowed(range)));
-  } else if (parsed < range.min || parsed > range.max) {
-    FailAt(node, PathOf(key), absl::StrCat(node->scalar, " is out of range; allowed: ", Allowed(range)));
-  } else {
-    *value = parsed;
-  }
+  if (const std::optional<double> parsed = ParseReal(*node, PathOf(key), range)) *value = *parsed;
 }
 
 void YamlSection::Bool(std::string_view key, bool* value) {
@@ -253,6 +259,18 @@ void YamlSection::Ints(std::string_view key, std::vector<std::int64_t>* value, I
   std::vector<std::int64_t> read;
   for (std::size_t i = 0; i < list->items.size(); ++i) {
     const auto parsed = ParseInt(list->items[i], absl::StrCat(PathOf(key), "[", i, "]"), range);
+    if (!parsed.has_value()) return;
+    read.push_back(*parsed);
+  }
+  *value = std::move(read);
+}
+
+void YamlSection::Reals(std::string_view key, std::vector<double>* value, RealRange range, ListSize size) {
+  const YamlNode* list = List(key, size);
+  if (list == nullptr) return;
+  std::vector<double> read;
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    const auto parsed = ParseReal(list->items[i], absl::StrCat(PathOf(key), "[", i, "]"), range);
     if (!parsed.has_value()) return;
     read.push_back(*parsed);
   }

@@ -72,6 +72,7 @@ class YamlSection {
   // There, and not empty.
   void RequiredString(std::string_view key, std::string* value);
   void Ints(std::string_view key, std::vector<std::int64_t>* value, IntRange range = {}, ListSize size = {});
+  void Reals(std::string_view key, std::vector<double>* value, RealRange range = {}, ListSize size = {});
   void Strings(std::string_view key, std::vector<std::string>* value, ListSize size = {});
   // The word (for example "auto"), which clears `value`, or a list.
   void IntsOrWord(std::string_view key, std::string_view word,
@@ -102,6 +103,7 @@ class YamlSection {
   void FailAt(const YamlNode* node, const std::string& path, std::string_view what);
   std::optional<std::size_t> ChoiceIndex(std::string_view key, const std::vector<std::string_view>& words);
   std::optional<std::int64_t> ParseInt(const YamlNode& node, const std::string& path, const IntRange& range);
+  std::optional<double> ParseReal(const YamlNode& node, const std::string& path, const RealRange& range);
   std::optional<std::string> ParseString(const YamlNode& node, const std::string& path);
 
   YamlReader* reader_;

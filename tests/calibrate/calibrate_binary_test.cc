@@ -121,6 +121,8 @@ corpus: {sources: [{jsonl: $/corpus.jsonl}]}
 ranks: {k: 10, v: 12, h: [24, 48]}
 native_tail: 4
 aligner: {mlp_width: 32, max_epochs: 2, batch_rows: 128}
+fused: {mlp_width: 32, max_epochs: 2, batch_rows: 128}
+entropy: {distortions: [0.02, 0.08], default: 0.08}
 measure: {sweep_prefixes: 2, scored_tokens: 8}
 trace: {pass_tokens: 60, checkpoint_prefixes: 1}
 )",

@@ -63,7 +63,8 @@ class FitsTest : public ::testing::Test {
     }
     m.layer_errors.resize(reuse.size());
     const std::string folder = run_.File("bundle");
-    if (const auto digest = WriteBundle(folder, m, BundleTensorsOf(reuse, patch)); !digest.ok()) {
+    const FittedPair fitted{.reuse = reuse, .patch = patch};
+    if (const auto digest = WriteBundle(folder, m, BundleTensorsOf(fitted)); !digest.ok()) {
       return digest.status();
     }
     return Bundle::Open(folder);

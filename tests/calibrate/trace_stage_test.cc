@@ -39,7 +39,7 @@ TEST(IsHeldOutTest, EveryNthOrTheLastOfFew) {
 
 class TraceStageTest : public ::testing::Test {
  protected:
-  absl::StatusOr<Traces> Run(const TraceOptions& options) {
+  absl::StatusOr<Traces> Run(const TraceStageOptions& options) {
     return RunTraceStage(run_.context(), *run_.loaded().producer, *run_.loaded().consumer, shape_, prefixes_,
                          options, DigestBuilder("test").Finish(), run_.workers());
   }
@@ -106,7 +106,7 @@ TEST_F(TraceStageTest, LongPrefixesInSeveralPassesGiveTheSameRows) {
 }
 
 TEST_F(TraceStageTest, AStoppedRunGoesOnWithoutDoingAnythingTwice) {
-  const TraceOptions options{.pass_tokens = 40, .checkpoint_prefixes = 1};
+  const TraceStageOptions options{.pass_tokens = 40, .checkpoint_prefixes = 1};
   const Traces whole = Run(options).value();
   EXPECT_EQ(whole.num_forward_passes, 24);
 
@@ -134,10 +134,10 @@ TEST_F(TraceStageTest, AStoppedRunGoesOnWithoutDoingAnythingTwice) {
 }
 
 TEST_F(TraceStageTest, RecordsOfOtherInputsAndTruncatedScratchFilesAreNotUsed) {
-  const TraceOptions options{.pass_tokens = 40};
+  const TraceStageOptions options{.pass_tokens = 40};
   ASSERT_TRUE(Run(options).ok());
   run_.OpenWork();
-  TraceOptions others = options;
+  TraceStageOptions others = options;
   others.native_head = 3;
   EXPECT_EQ(Run(others)->num_forward_passes, 24);
   run_.OpenWork();
