@@ -50,6 +50,16 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& 
   return std::unique_ptr<MappedFile>(new MappedFile(path, data, size));
 }
 
+absl::Status MappedFile::Load() const {
+#ifdef MADV_POPULATE_READ
+  // Kernels before 5.14 do not know it.
+  if (size_ > 0 && madvise(data_, size_, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
+    return absl::DataLossError(absl::StrCat(path_, ": cannot be read"));
+  }
+#endif
+  return absl::OkStatus();
+}
+
 MappedFile::MappedFile(std::string path, void* data, std::size_t size)
     : path_(std::move(path)), data_(data), size_(size) {}
 

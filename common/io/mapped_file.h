@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -25,6 +26,10 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
+
+  // Brings all of it into memory now, where the system can, so that a part that cannot be read is DATA_LOSS
+  // here and no signal later.
+  absl::Status Load() const;
 
   const std::string& path() const { return path_; }
   std::size_t size() const { return size_; }
