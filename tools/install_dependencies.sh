@@ -13,6 +13,8 @@ packages=(
   # serving: gRPC, Protocol Buffers, Abseil, logs, YAML, command lines, metrics
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev
   libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev
+  # codes shared through Redis or Valkey
+  libhiredis-dev
   # numerics (oneDNN's CMake package asks for OpenCL, which its Debian build can use)
   libdnnl-dev ocl-icd-opencl-dev opencl-clhpp-headers libeigen3-dev libhwy-dev
   # models: JSON, digests, tokenizers
@@ -21,7 +23,7 @@ packages=(
 other_packages=(
   git python3-pip
   # tests and benchmarks
-  libgtest-dev libgmock-dev libbenchmark-dev python3-numpy
+  libgtest-dev libgmock-dev libbenchmark-dev python3-numpy redis-server
   # the evaluation: its report, and links of a given rate for its tests
   python3-matplotlib python3-jinja2 iproute2
   # Debian packages (CPack asks file what is a binary), and the check of manual pages
