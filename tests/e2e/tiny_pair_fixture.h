@@ -19,11 +19,15 @@ class TinyPairFixture : public ::testing::Test {
   explicit TinyPairFixture(std::vector<std::string> consumer_settings = {})
       : consumer_settings_(std::move(consumer_settings)) {}
 
+  // What a test changes about the pair before it starts.
+  virtual void Prepare(PairFiles& /*files*/) {}
+
   void SetUp() override {
     auto files = MakeTinyPair(dir_.path());
     ASSERT_TRUE(files.ok()) << files.status();
     files->consumer_settings.insert(files->consumer_settings.end(), consumer_settings_.begin(),
                                     consumer_settings_.end());
+    Prepare(*files);
     auto pair = DaemonPair::Start(*files);
     ASSERT_TRUE(pair.ok()) << pair.status();
     pair_ = *std::move(pair);
