@@ -178,6 +178,7 @@ absl::StatusOr<FusedTranslator> Bundle::Fused(std::int64_t layer) const {
   SCD_ASSIGN_OR_RETURN(out.encoder_bias, part("encoder_bias"));
   SCD_ASSIGN_OR_RETURN(out.decoder, part("decoder"));
   SCD_ASSIGN_OR_RETURN(out.decoder_bias, part("decoder_bias"));
+  if (manifest_.fused.mlp_width == 0) return out;
   SCD_ASSIGN_OR_RETURN(out.mlp_in, part("mlp_in"));
   SCD_ASSIGN_OR_RETURN(out.mlp_in_bias, part("mlp_in_bias"));
   SCD_ASSIGN_OR_RETURN(out.mlp_out, part("mlp_out"));
@@ -190,8 +191,8 @@ absl::StatusOr<EntropyTables> Bundle::Entropy(std::int64_t layer, CodeKind kind,
   const std::vector<SentKind> fitted = FittedKinds(manifest_, layer);
   const auto found =
       std::find_if(fitted.begin(), fitted.end(), [kind](const SentKind& sent) { return sent.kind == kind; });
-  if (found == fitted.end() || rank < 1 || rank > found->rank || rate_point < 0 ||
-      rate_point >= static_cast<std::int64_t>(manifest_.rate_points.size())) {
+  if (layer < 0 || layer >= manifest_.num_layers || found == fitted.end() || rank < 1 || rank > found->rank ||
+      rate_point < 0 || rate_point >= static_cast<std::int64_t>(manifest_.rate_points.size())) {
     return absl::NotFoundError(absl::StrCat(folder_, ": no entropy tables for ",
                                             std::string(CodeKindName(kind)), " codes of layer ", layer,
                                             " at rank ", rank, ", rate point ", rate_point));

@@ -50,7 +50,8 @@ struct PatchTranslator {
 // One code for K and V of one layer, at the fitted rank:  Z = H_A encoder^T + encoder_bias;
 // [K V] = Z decoder^T + decoder_bias + mlp_out silu([z_t z_t-1 ...] mlp_in^T + mlp_in_bias) + mlp_out_bias,
 // K before RoPE and after any k_norm. A token before the first one of a granule of kFusedGranule positions,
-// or before the first that codes came for, counts as z = 0.
+// or before the first that codes came for, counts as z = 0. Where the maps are linear the mlp_ tensors are
+// empty and those terms absent.
 struct FusedTranslator {
   ConstTensorView encoder;       // [rank, hidden]
   ConstTensorView encoder_bias;  // [rank]

@@ -19,6 +19,7 @@ void AddTranslator(std::int64_t layer, CodeKind kind, std::int64_t rank, std::in
 void AddFused(const BundleManifest& m, std::int64_t layer, std::vector<BundleTensor>& tensors) {
   const std::int64_t out = 2 * m.d_kv();
   AddTranslator(layer, CodeKind::kKV, m.fused.rank, m.hidden_size, out, tensors);
+  if (m.fused.mlp_width == 0) return;
   const auto add = [&](std::string_view part, const Shape& shape) {
     tensors.push_back({TranslatorTensorName(layer, CodeKind::kKV, part), shape});
   };

@@ -22,7 +22,7 @@ inline constexpr char kTensorsFile[] = "tensors.safetensors";
 // [out]. "layers.3.k.encoder".
 std::string TranslatorTensorName(std::int64_t layer, CodeKind kind, std::string_view part);
 
-// The maps of kKV come with its residual network: "mlp_in" [mlp_width, window rank] (this token's columns
+// The maps of kKV may come with a residual network: "mlp_in" [mlp_width, window rank] (this token's columns
 // first), "mlp_in_bias" [mlp_width], "mlp_out" [2 d_kv, mlp_width], "mlp_out_bias" [2 d_kv].
 //
 // Parts of the aligner's MLP, fitted for each rank of ranks_h: "mlp_in" [mlp_width, rank], "mlp_in_bias"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bundle/manifest_fields.h"
+#include "common/config/codec.h"
 #include "common/io/json.h"
 #include "kernels/status_macros.h"
 
@@ -14,6 +15,9 @@ namespace scd {
 namespace {
 
 using nlohmann::json;
+
+// A granule of as many columns in f32 fills a frame of 1 MiB (common/wire/frame_codec.h).
+constexpr std::int64_t kMaxFusedRank = (1 << 20) / (kFusedGranule * 4);
 
 bool Contains(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -64,10 +68,11 @@ absl::Status ReadFitted(const JsonObject& parent, BundleManifest& m) {
 absl::Status ReadFused(const JsonObject& parent, BundleManifest& m) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("fused"));
   SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "mlp_width", "window"}));
-  SCD_ASSIGN_OR_RETURN(m.fused.rank, object.Int("rank", 0, std::min(m.hidden_size, 2 * m.d_kv())));
+  SCD_ASSIGN_OR_RETURN(m.fused.rank,
+                       object.Int("rank", 0, std::min({m.hidden_size, 2 * m.d_kv(), kMaxFusedRank})));
   const bool none = m.fused.rank == 0;
-  SCD_ASSIGN_OR_RETURN(m.fused.mlp_width, object.Int("mlp_width", none ? 0 : 1, none ? 0 : kMaxBundleWidth));
-  SCD_ASSIGN_OR_RETURN(m.fused.window, object.Int("window", 1, none ? 1 : kMaxFusedWindow));
+  SCD_ASSIGN_OR_RETURN(m.fused.mlp_width, object.Int("mlp_width", 0, none ? 0 : kMaxBundleWidth));
+  SCD_ASSIGN_OR_RETURN(m.fused.window, object.Int("window", 1, m.fused.mlp_width == 0 ? 1 : kMaxFusedWindow));
   return absl::OkStatus();
 }
 

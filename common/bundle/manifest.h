@@ -46,7 +46,7 @@ struct LayerErrors {
 // Translators of one code for K and V together, one for every layer.
 struct FusedShape {
   std::int64_t rank = 0;       // columns of the code; 0: the bundle has none
-  std::int64_t mlp_width = 0;  // of the residual network
+  std::int64_t mlp_width = 0;  // of the residual network; 0: the maps are linear
   std::int64_t window = 1;     // tokens that the network reads: this one and window - 1 before it
 
   friend bool operator==(const FusedShape&, const FusedShape&) = default;

@@ -17,7 +17,7 @@ namespace scd {
 // Immutable.
 class FusedDecoder {
  public:
-  // `translator` may go away afterwards; `backend` outlives this.
+  // `translator`, which has a residual network, may go away afterwards; `backend` outlives this.
   static absl::StatusOr<std::unique_ptr<FusedDecoder>> Create(const FusedTranslator& translator,
                                                               Backend& backend);
 

@@ -19,7 +19,7 @@ namespace {
 
 // The packed translators of one layer.
 struct LayerDecoders {
-  std::unique_ptr<PackedWeight> k, v;   // Reuse: [d_kv, rank]
+  std::unique_ptr<PackedWeight> k, v;   // Reuse, Fused without a network: [d_kv, rank]
   std::unique_ptr<PatchDecoder> patch;  // Patch
   std::unique_ptr<FusedDecoder> fused;  // Fused
   std::array<std::unique_ptr<EntropyCoder>, static_cast<std::size_t>(kNumCodeKinds)> entropy;  // by kind
@@ -71,8 +71,7 @@ class LayerRebuilder::Impl {
         widths_.inner = std::max(widths_.inner, out.patch->work_width());
       } else if (ranks.treatment == LayerTreatment::kFused) {
         SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
-        SCD_ASSIGN_OR_RETURN(out.fused, FusedDecoder::Create(fused, backend_));
-        widths_.inner = std::max(widths_.inner, out.fused->work_width());
+        SCD_RETURN_IF_ERROR(PackFused(fused, m.d_kv(), out));
       }
       for (const SentKind& sent : SentKinds(ranks)) {
         SCD_ASSIGN_OR_RETURN(out.entropy[static_cast<std::size_t>(sent.kind) - 1],
@@ -98,11 +97,14 @@ class LayerRebuilder::Impl {
                                                 rope_.cos.dim(0) - 1));
     }
     const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
-    if (TreatmentOf(code.layer) == LayerTreatment::kReuse) {
-      const bool is_k = code.kind == CodeKind::kK;
-      const auto decode = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t) {
-        return backend_.DecodeIntoKv(stream, own.codes(), is_k ? *decoders.k : *decoders.v,
-                                     is_k ? KvPart::kK : KvPart::kV, own.positions(), is_k ? &rope_ : nullptr,
+    if (decoders.k != nullptr) {
+      const auto decode = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t) -> absl::Status {
+        if (code.kind != CodeKind::kV) {
+          SCD_RETURN_IF_ERROR(backend_.DecodeIntoKv(stream, own.codes(), *decoders.k, KvPart::kK,
+                                                    own.positions(), &rope_, pages));
+        }
+        if (code.kind == CodeKind::kK) return absl::OkStatus();
+        return backend_.DecodeIntoKv(stream, own.codes(), *decoders.v, KvPart::kV, own.positions(), nullptr,
                                      pages);
       };
       return InSlices(workspace, stream, code, /*keep_bf16=*/true, decode);
@@ -195,14 +197,30 @@ class LayerRebuilder::Impl {
     const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
     const ConstTensorView codes = own.codes();
     if (IsRaw(code.layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
-    if (code.kind == CodeKind::kK) return backend_.MatMul(stream, codes, *decoders.k, k);
-    if (code.kind == CodeKind::kV) return backend_.MatMul(stream, codes, *decoders.v, v);
+    if (decoders.k != nullptr) {
+      if (code.kind != CodeKind::kV) SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.k, k));
+      return code.kind == CodeKind::kK ? absl::OkStatus() : backend_.MatMul(stream, codes, *decoders.v, v);
+    }
     if (decoders.fused != nullptr) {
       const TensorView work = own.inner(codes.dim(0), decoders.fused->work_width());
       return decoders.fused->Decode(stream, codes, work, k, v);
     }
     const TensorView work = own.inner(codes.dim(0), decoders.patch->work_width());
     return decoders.patch->Decode(stream, codes, work, k, v);
+  }
+
+  // Without a network K and V are decoded as those of Reuse are, from the same codes.
+  absl::Status PackFused(const FusedTranslator& fused, std::int64_t d_kv, LayerDecoders& out) {
+    if (!fused.mlp_in.empty()) {
+      SCD_ASSIGN_OR_RETURN(out.fused, FusedDecoder::Create(fused, backend_));
+      widths_.inner = std::max(widths_.inner, out.fused->work_width());
+      return absl::OkStatus();
+    }
+    SCD_ASSIGN_OR_RETURN(out.k,
+                         backend_.PackWeight(fused.decoder.rows(0, d_kv), fused.decoder_bias.rows(0, d_kv)));
+    SCD_ASSIGN_OR_RETURN(
+        out.v, backend_.PackWeight(fused.decoder.rows(d_kv, d_kv), fused.decoder_bias.rows(d_kv, d_kv)));
+    return absl::OkStatus();
   }
 
   const EntropyCoder* EntropyOf(const LayerCode& code) const {
