@@ -1,5 +1,5 @@
 // Cuts the codes of a running prefill, which come chunk by chunk and layer by layer, into the blocks of the
-// code store, and reads blocks as codes again.
+// code store.
 //
 // Blocks end at multiples of block_tokens, counted from position 0.
 #ifndef SCD_PRODUCER_CODE_COLLECTOR_H_
@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "common/config/layer_plan.h"
-#include "common/io/digest.h"
-#include "common/store/code_store.h"
+#include "common/store/code_block.h"
 #include "common/wire/layer_code.h"
 
 namespace scd {
@@ -57,39 +55,6 @@ class CodeCollector {
   std::int64_t next_begin_;       // of the block after the last of pending_
   std::vector<Pending> pending_;  // in order
   std::vector<Place> places_;     // of columns_
-};
-
-// Blocks that follow each other, from first_token on.
-struct StoredCodes {
-  std::int64_t first_token = 0;
-  std::vector<std::shared_ptr<const CodeBlock>> blocks;
-
-  std::int64_t num_tokens() const;
-};
-
-// What `store` knows of the codes of a plan from first_token on: the blocks of the longest known prefix of
-// `keys`, as far as they are what such codes can be. Whatever a store holds, the readers below can read it.
-StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
-                      absl::Span<const Digest> keys, std::int64_t block_tokens);
-
-// Codes of the columns of a plan, in order, from blocks; joined over blocks into codes of at most
-// max_payload_bytes (but at least one block), each of whole granules but for the last of its column and one
-// that ends at a multiple of the granule.
-class StoredCodeReader {
- public:
-  StoredCodeReader(const LayerPlan& plan, StoredCodes codes, std::int64_t max_payload_bytes);
-
-  // False when there are no more.
-  bool Next(LayerCode* code);
-
- private:
-  Codec codec_;
-  std::int64_t max_payload_bytes_;
-  std::vector<CodeColumn> columns_;
-  StoredCodes codes_;
-  std::size_t column_ = 0;
-  std::size_t block_ = 0;
-  std::int64_t token_ = 0;  // of block_
 };
 
 }  // namespace scd

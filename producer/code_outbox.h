@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "common/config/layer_plan.h"
+#include "common/store/stored_codes.h"
 #include "common/wire/layer_code.h"
-#include "producer/code_collector.h"
 #include "scd/v1/producer.pb.h"
 
 namespace scd {

@@ -10,9 +10,9 @@
 #include "common/bundle/bundle.h"
 #include "common/config/layer_plan.h"
 #include "common/io/digest.h"
+#include "common/store/stored_codes.h"
 #include "common/trace/request_trace.h"
 #include "common/wire/layer_code.h"
-#include "producer/code_collector.h"
 
 namespace scd {
 

@@ -90,11 +90,9 @@ void Overlay(const PlanRequest& over, PlanRequest* base) {
   if (over.recompute_layers) base->recompute_layers = over.recompute_layers;
   if (over.native_head) base->native_head = over.native_head;
   if (over.native_tail) base->native_tail = over.native_tail;
-  if (over.codec) {
-    base->codec = over.codec;
-    if (*over.codec != Codec::kEntropy) base->distortion.reset();
-  }
-  if (over.distortion) base->distortion = over.distortion;
+  if (over.codec) base->codec = over.codec;
+  const bool may_be_entropy = base->codec ? *base->codec == Codec::kEntropy : base->form == StateForm::kFused;
+  if (over.distortion || !may_be_entropy) base->distortion = over.distortion;
 }
 
 absl::Status CheckModeRequest(std::string_view name, const PlanRequest& request) {

@@ -25,7 +25,8 @@ std::string ModeNamesText();
 // for every mode. Quantised modes are int4 unless a request says int8.
 PlanRequest PlanRequestFor(std::string_view mode, const PlanRequest& server);
 
-// What `over` asks for, over `base`; the form stays.
+// What `over` asks for, over `base`; the form stays. The distortion of `base` counts only for the codec that
+// has one.
 void Overlay(const PlanRequest& over, PlanRequest* base);
 
 // Whether a request makes sense for its mode: INVALID_ARGUMENT naming the field ("plan.codec: ...").

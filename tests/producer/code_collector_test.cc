@@ -7,6 +7,7 @@
 
 #include "common/wire/payload_format.h"
 #include "common/wire/transfer_checker.h"
+#include "common/store/stored_codes.h"
 #include "gtest/gtest.h"
 
 namespace scd {

@@ -3,12 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
+#include "common/config/entropy_tables.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_bundle.h"
@@ -102,6 +108,56 @@ TEST_F(BundleTest, TranslatorsAreTheWrittenValues) {
   EXPECT_EQ(patch->mlp_out.shape(), (Shape{64, 12}));
   EXPECT_EQ(patch->mlp_out_bias.shape(), (Shape{64}));
   EXPECT_EQ(at(patch->mlp_out, 63, 11), values_.tensors().at("layers.2.h.8.mlp_out").values.back());
+}
+
+TEST_F(BundleTest, FusedTranslatorsAndTablesAreTheWrittenValues) {
+  const auto bundle = Bundle::Open(folder_);
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  const auto fused = (*bundle)->Fused(3);
+  ASSERT_TRUE(fused.ok()) << fused.status();
+  for (const auto& [view, part, shape] : {std::tuple{fused->encoder, "encoder", Shape{10, 64}},
+                                          {fused->encoder_bias, "encoder_bias", Shape{10}},
+                                          {fused->decoder, "decoder", Shape{32, 10}},
+                                          {fused->decoder_bias, "decoder_bias", Shape{32}},
+                                          {fused->mlp_in, "mlp_in", Shape{12, 20}},
+                                          {fused->mlp_in_bias, "mlp_in_bias", Shape{12}},
+                                          {fused->mlp_out, "mlp_out", Shape{32, 12}},
+                                          {fused->mlp_out_bias, "mlp_out_bias", Shape{32}}}) {
+    EXPECT_EQ(view.shape(), shape) << part;
+    const auto& written = values_.tensors().at(std::string("layers.3.kv.") + part).values;
+    EXPECT_EQ(std::vector<float>(view.as<float>(), view.as<float>() + view.num_elements()), written) << part;
+  }
+
+  const auto tables = (*bundle)->Entropy(1, CodeKind::kH, 7, 1);
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  EXPECT_EQ(tables->rank(), 7);
+  const auto& steps = values_.tensors().at("layers.1.h.rate.1.steps").values;
+  const auto& frequencies = values_.tensors().at("layers.1.h.rate.1.frequencies").integers;
+  EXPECT_TRUE(std::equal(tables->steps.begin(), tables->steps.end(), steps.begin()));
+  ASSERT_EQ(tables->frequencies.size(), static_cast<std::size_t>(7 * kEntropySymbols));
+  EXPECT_TRUE(std::equal(tables->frequencies.begin(), tables->frequencies.end(), frequencies.begin()));
+  EXPECT_NE((*bundle)->Entropy(1, CodeKind::kH, 7, 0)->steps[0], steps[0]);
+}
+
+TEST_F(BundleTest, WhatWasNotFusedOrHasNoTablesIsNotHandedOut) {
+  const auto bundle = Bundle::Open(folder_);
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  EXPECT_EQ((*bundle)->Fused(-1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*bundle)->Fused(4).status().code(), absl::StatusCode::kNotFound);
+  for (const auto& [layer, kind, rank, point] : {std::tuple{0, CodeKind::kH, 8, 0},
+                                                 {1, CodeKind::kH, 17, 0},
+                                                 {0, CodeKind::kK, 7, 0},
+                                                 {0, CodeKind::kK, 0, 0},
+                                                 {0, CodeKind::kV, 8, 2},
+                                                 {0, CodeKind::kV, 8, -1},
+                                                 {0, CodeKind::kKV, 11, 0},
+                                                 {0, CodeKind::kResidual, 1, 0},
+                                                 {4, CodeKind::kK, 6, 0},
+                                                 {-1, CodeKind::kK, 6, 0}}) {
+    const absl::Status status = (*bundle)->Entropy(layer, kind, rank, point).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no entropy tables for"));
+  }
 }
 
 TEST_F(BundleTest, WhatWasNotFittedIsNotHandedOut) {
@@ -207,8 +263,9 @@ TEST_F(BundleTest, EveryTensorHasItsShapeAndType) {
     BundleTensorValues values(manifest_, false, 1);
     values.tensors().at(tensor.name) = {Shape{3, 5}, std::vector<float>(15)};
     WriteUnchecked(manifest_, values.Named());
-    ExpectRefused(absl::StatusCode::kInvalidArgument,
-                  tensor.name + ": expected f32 " + tensor.shape.ToString());
+    ExpectRefused(
+        absl::StatusCode::kInvalidArgument,
+        tensor.name + ": expected " + std::string(DTypeName(tensor.dtype)) + " " + tensor.shape.ToString());
   }
   std::vector<NamedTensor> named = values_.Named();
   const std::vector<std::uint16_t> half(1024);
@@ -226,6 +283,37 @@ TEST_F(BundleTest, NumbersThatAreNotFiniteAreRefused) {
     ExpectRefused(absl::StatusCode::kInvalidArgument,
                   "layers.1.h.16.mlp_out: holds a number that is not finite");
   }
+}
+
+TEST_F(BundleTest, TablesThatCannotBeAreRefused) {
+  const auto expect = [&](auto change, const std::string& message) {
+    BundleTensorValues values(manifest_, false, 1);
+    change(values.tensors().at("layers.2.kv.rate.1.steps").values,
+           values.tensors().at("layers.2.kv.rate.1.frequencies").integers);
+    WriteUnchecked(manifest_, values.Named());
+    ExpectRefused(absl::StatusCode::kInvalidArgument, message);
+  };
+  using Steps = std::vector<float>;
+  using Frequencies = std::vector<std::int32_t>;
+  constexpr auto kRow = static_cast<std::size_t>(kEntropySymbols);
+  const std::string where = "layers.2.kv.rate.1.steps and its frequencies: ";
+  expect([](Steps& s, Frequencies&) { s[3] = -s[3]; }, where);
+  expect([](Steps& s, Frequencies&) { s[3] = 1e-30f; }, where);
+  expect([](Steps& s, Frequencies&) { s[3] = 1e30f; }, where);
+  expect([](Steps& s, Frequencies&) { s[3] = 0; }, where);     // with frequencies of a column that is sent
+  expect([](Steps& s, Frequencies&) { s[4] = s[3]; }, where);  // without
+  expect([](Steps&, Frequencies& f) { ++f[3 * kRow + 9]; }, where);
+  expect([](Steps&, Frequencies& f) { f[3 * kRow + 9] = -1; }, where);
+  expect([](Steps&, Frequencies& f) { f[3 * kRow + 9] = INT32_MAX; }, where);
+  expect(
+      [](Steps&, Frequencies& f) {
+        f[3 * kRow] += f[3 * kRow + kEscapeSymbol];
+        f[3 * kRow + kEscapeSymbol] = 0;
+      },
+      where);
+  expect([](Steps&, Frequencies& f) { std::fill(f.begin(), f.end(), INT32_MAX); }, where);
+  expect([](Steps& s, Frequencies&) { s[0] = std::numeric_limits<float>::quiet_NaN(); },
+         "layers.2.kv.rate.1.steps: holds a number that is not finite");
 }
 
 TEST_F(BundleTest, HostileTensorFilesAreRefused) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <functional>
 #include <random>
 #include <string>
@@ -24,8 +26,13 @@ using ::testing::StartsWith;
 BundleManifest Tiny() {
   testing::TinyBundleOptions options;
   options.untranslatable_ids = {7, 1000};
-  return testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
-                               testing::MadeUpModel("expert"), options);
+  BundleManifest m = testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
+                                           testing::MadeUpModel("expert"), options);
+  m.default_rate_point = 1;
+  m.layer_errors[2].kv = 0.0625;
+  m.quality.kl_fused = 0.015;
+  m.quality.ppl_fused = 17.25;
+  return m;
 }
 
 absl::Status Parse(const json& document) {
@@ -78,18 +85,26 @@ TEST(ManifestTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(read->selective.default_group, (LayerRange{1, 2}));
   EXPECT_EQ(read->calibration.ridge_lambda, 1e-4);
   EXPECT_EQ(read->quality.ppl_scd, 17.5);
+  EXPECT_EQ(read->quality.kl_fused, 0.015);
+  EXPECT_EQ(read->quality.ppl_fused, 17.25);
+  EXPECT_EQ(read->fused, (FusedShape{.rank = 10, .mlp_width = 12, .window = 2}));
+  EXPECT_EQ(read->rate_points,
+            (std::vector<RatePoint>{{.distortion = 0.0001, .bytes_per_token = 100, .kl = 0.01},
+                                    {.distortion = 0.01, .bytes_per_token = 99, .kl = 1.01}}));
+  EXPECT_EQ(read->default_rate_point, 1);
+  EXPECT_EQ(read->layer_errors[2].kv, 0.0625);
   EXPECT_EQ(read->tensors_digest, written.tensors_digest);
 }
 
 TEST(ManifestTest, IsLaidOutForPeople) {
   const std::string text = ManifestToJson(Tiny());
-  EXPECT_THAT(text, StartsWith("{\n  \"version\": 2,\n  \"created_by\": \"tiny_bundle\",\n"));
+  EXPECT_THAT(text, StartsWith("{\n  \"version\": 3,\n  \"created_by\": \"tiny_bundle\",\n"));
   EXPECT_THAT(text, HasSubstr("\n    \"patch_layers\": [1],\n"));
   EXPECT_THAT(
       text,
       HasSubstr("\n    \"default\": {\n      \"first\": 1,\n      \"last\": 2\n    },\n    \"groups\": [\n"
                 "      {\"first\":1,\"last\":2,\"kl\":0.01,\"bytes_fraction\":0.75},\n"));
-  EXPECT_THAT(text, HasSubstr("\n    {\"layer\":3,\"k\":0.25,\"v\":0.5,\"h\":0.0}\n  ],\n"));
+  EXPECT_THAT(text, HasSubstr("\n    {\"layer\":3,\"k\":0.25,\"v\":0.5,\"h\":0.0,\"kv\":0.0}\n  ],\n"));
 }
 
 TEST(ManifestTest, DescriptionsMayHoldAnything) {
@@ -110,8 +125,9 @@ TEST(ManifestTest, UnknownFieldsAreRefusedWithTheirPath) {
     ExpectRefused(changed, "surplus: unknown field");
     ++num_objects;
   });
-  EXPECT_EQ(num_objects,
-            1 + 2 + 1 + 1 + 1 + 4 + 2 + 4 + 1 + 1);  // top, models, shape, plan, fitted, layers, steps, ...
+  EXPECT_EQ(
+      num_objects,
+      1 + 2 + 1 + 1 + 1 + 1 + 3 + 4 + 2 + 4 + 1 + 1);  // top, models, shape, plan, fitted, fused, rates, ...
   json changed = good;
   changed["patch_choice"][1]["surplus"] = 1;
   ExpectRefused(changed, "m.json: patch_choice[1]: surplus: unknown field");
@@ -216,6 +232,30 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"/selective/default/last", 4, "selective: default: last: expected an integer in [1, 3]"},
         BadValue{"/selective/default/first", 3, "selective: default: last: expected an integer in [3, 3]"},
         BadValue{"/selective/default", json::array({1, 2}), "selective: default"},
+        BadValue{"/fused/rank", -1, "fused: rank: expected an integer in [0, 32]"},
+        BadValue{"/fused/rank", 33, "fused: rank: expected an integer in [0, 32]"},
+        BadValue{"/fused/rank", std::int64_t{1} << 40, "fused: rank"},
+        BadValue{"/fused/rank", 0, "fused: mlp_width: expected an integer in [0, 0]"},
+        BadValue{"/fused/mlp_width", -1, "fused: mlp_width: expected an integer in [0, 262144]"},
+        BadValue{"/fused/mlp_width", 0, "fused: window: expected an integer in [1, 1]"},
+        BadValue{"/fused/mlp_width", (1 << 18) + 1, "fused: mlp_width"},
+        BadValue{"/fused/window", 0, "fused: window: expected an integer in [1, 4]"},
+        BadValue{"/fused/window", 5, "fused: window: expected an integer in [1, 4]"},
+        BadValue{"/fused", json({{"rank", 0}, {"mlp_width", 0}, {"window", 2}}),
+                 "fused: window: expected an integer in [1, 1]"},
+        BadValue{"/rates/default", -1, "rates: default: expected an integer in [0, 1]"},
+        BadValue{"/rates/default", 2, "rates: default: expected an integer in [0, 1]"},
+        BadValue{"/rates/points", json::array(), "rates: default: expected an integer in [0, 0]"},
+        BadValue{"/rates/points", json(std::vector<json>(33, json::object())),
+                 "rates: points: has 33 entries, more than 32"},
+        BadValue{"/rates/points/0/distortion", 0.0, "rates: points[0]: distortion: is not above 0"},
+        BadValue{"/rates/points/0/distortion", -1e-9, "rates: points[0]: distortion"},
+        BadValue{"/rates/points/1/distortion", 0.0001,
+                 "rates: points[1]: distortion: is not above 0 and above the point before it"},
+        BadValue{"/rates/points/0/bytes_per_token", -1.0, "rates: points[0]: bytes_per_token"},
+        BadValue{"/rates/points/0", 7, "rates: points[0]"},
+        BadValue{"/layer_errors/1/kv", -0.5, "layer_errors[1]: kv: expected a number in [0,"},
+        BadValue{"/quality/ppl_fused", -1.0, "quality: ppl_fused"},
         BadValue{"/calibration/num_tokens", -1, "calibration: num_tokens"},
         BadValue{"/quality/ppl_scd", -1.0, "quality: ppl_scd"}));
 
@@ -225,7 +265,7 @@ TEST(ManifestTest, NewerVersionIsCalledNewer) {
   document["what_it_brings"] = 1;
   const absl::Status status = Parse(document);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(status.message(), "m.json: version: 3 is newer than this program knows, 2");
+  EXPECT_EQ(status.message(), "m.json: version: 4 is newer than this program knows, 3");
 }
 
 TEST(ManifestTest, OlderVersionHasToBeFittedAgain) {
@@ -235,7 +275,7 @@ TEST(ManifestTest, OlderVersionHasToBeFittedAgain) {
   const absl::Status status = Parse(document);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
-            "m.json: version: 1 is older than the one that this program reads, 2: fit the bundle "
+            "m.json: version: 1 is older than the one that this program reads, 3: fit the bundle "
             "again with scd-calibrate");
 }
 
@@ -262,7 +302,48 @@ TEST(ManifestTest, BundleWithoutPatchIsValid) {
   const auto read = ParseManifest(ManifestToJson(m), "m.json");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->mlp_width, 0);
-  EXPECT_EQ(BundleTensors(*read).size(), 4U * 2 * 4);
+  EXPECT_EQ(BundleTensors(*read).size(),
+            4U * (2 * 4 + 8 + 2 * 3 * 2));  // K, V, KV, tables of each at two points
+}
+
+// Of more columns a granule in f32 would not fit into a frame.
+TEST(ManifestTest, FusedCodesHaveAtMost8192Columns) {
+  json document = json::parse(ManifestToJson(Tiny()));
+  document["shape"]["hidden_size"] = document["shape"]["head_dim"] = 1 << 14;
+  document["fused"]["rank"] = 8193;
+  ExpectRefused(document, "fused: rank: expected an integer in [0, 8192]");
+  document["fused"]["rank"] = 8192;
+  EXPECT_TRUE(Parse(document).ok()) << Parse(document);
+}
+
+TEST(ManifestTest, BundleWithoutFusedLayersOrTablesIsValid) {
+  testing::TinyBundleOptions options;
+  options.fused = FusedShape();
+  options.distortions.clear();
+  const BundleManifest m = testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
+                                                 testing::MadeUpModel("expert"), options);
+  const auto read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->fused, FusedShape());
+  EXPECT_TRUE(read->rate_points.empty());
+  for (const BundleTensor& tensor : BundleTensors(*read)) {
+    EXPECT_EQ(tensor.name.find(".kv."), std::string::npos);
+    EXPECT_EQ(tensor.name.find(".rate."), std::string::npos);
+    EXPECT_EQ(tensor.dtype, DType::kF32);
+  }
+}
+
+TEST(ManifestTest, FusedLayersMayBeLinear) {
+  testing::TinyBundleOptions options;
+  options.fused = {.rank = 9, .mlp_width = 0, .window = 1};
+  const BundleManifest m = testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
+                                                 testing::MadeUpModel("expert"), options);
+  const auto read = ParseManifest(ManifestToJson(m), "m.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->fused, options.fused);
+  for (const BundleTensor& tensor : BundleTensors(*read)) {
+    EXPECT_EQ(tensor.name.find(".kv.mlp_"), std::string::npos);
+  }
 }
 
 TEST(ManifestTest, HugeTextIsRefusedUnread) {
@@ -311,6 +392,12 @@ TEST(ManifestTest, MutatedTextNeverBreaksIt) {
       EXPECT_LT(group.layers.last, read->num_layers);
     }
     EXPECT_TRUE(read->selective.groups.empty() || read->selective.default_group.has_value());
+    EXPECT_LE(read->fused.rank, 2 * read->d_kv());
+    EXPECT_TRUE(
+        std::is_sorted(read->rate_points.begin(), read->rate_points.end(),
+                       [](const RatePoint& a, const RatePoint& b) { return a.distortion < b.distortion; }));
+    EXPECT_LT(read->default_rate_point,
+              std::max<std::int64_t>(1, static_cast<std::int64_t>(read->rate_points.size())));
     EXPECT_TRUE(ParseManifest(ManifestToJson(*read), "again").ok());
   }
   EXPECT_GT(num_read, 10);  // descriptions and measured numbers may change

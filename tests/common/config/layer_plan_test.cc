@@ -67,9 +67,43 @@ TEST(LayerPlanTest, SaysWhatItIs) {
   EXPECT_EQ(plan.ToString(), "patch 1 layer [0] at H 8, native head 0, tail 3, f32");
 }
 
+LayerRanks Fused(std::int64_t kv) {
+  return {.treatment = LayerTreatment::kFused, .rank_kv = kv};
+}
+
+TEST(LayerPlanTest, FusedLayersSendOneCode) {
+  LayerPlan plan;
+  plan.layers = {Fused(384), Fused(384)};
+  ASSERT_EQ(SentKinds(plan.layers[0]).size(), 1u);
+  EXPECT_EQ(SentKinds(plan.layers[0])[0].kind, CodeKind::kKV);
+  EXPECT_EQ(SentKinds(plan.layers[0])[0].rank, 384);
+  EXPECT_EQ(plan.code_bytes_per_token(), 2 * 2 * 384);
+  plan.codec = Codec::kInt8;  // groups of 32 columns
+  EXPECT_EQ(plan.code_bytes_per_token(), 2 * (384 + 12 * 4));
+  EXPECT_EQ(plan.ToString(), "fused 2 layers at KV 384, native head 1, tail 16, int8");
+  plan.codec = Codec::kEntropy;
+  plan.rate_point = 3;
+  EXPECT_EQ(plan.ToString(), "fused 2 layers at KV 384, native head 1, tail 16, entropy at rate point 3");
+}
+
+TEST(LayerPlanTest, ARatePointIsPartOfWhatIsSent) {
+  LayerPlan plan{.layers = {Fused(8)}, .codec = Codec::kEntropy, .rate_point = 1};
+  LayerPlan other = plan;
+  other.native_head = 9;
+  EXPECT_TRUE(plan.SendsAs(other));
+  other.rate_point = 2;
+  EXPECT_FALSE(plan.SendsAs(other));
+  EXPECT_NE(plan, other);
+  other = plan;
+  other.layers = {Fused(7)};
+  EXPECT_FALSE(plan.SendsAs(other));
+}
+
 TEST(LayerPlanTest, CodecsAreFoundByTheirNames) {
   for (const Codec codec : kAllCodecs) EXPECT_EQ(CodecByName(CodecName(codec)), codec);
+  EXPECT_EQ(CodecByName("entropy"), Codec::kEntropy);
   EXPECT_FALSE(CodecByName("int3").has_value());
+  EXPECT_FALSE(CodecByName("auto").has_value());
   EXPECT_FALSE(CodecByName("").has_value());
 }
 
@@ -78,6 +112,7 @@ TEST(LayerPlanTest, KindsHaveNames) {
   EXPECT_EQ(CodeKindName(CodeKind::kV), "v");
   EXPECT_EQ(CodeKindName(CodeKind::kH), "h");
   EXPECT_EQ(CodeKindName(CodeKind::kResidual), "residual");
+  EXPECT_EQ(CodeKindName(CodeKind::kKV), "kv");
 }
 
 }  // namespace

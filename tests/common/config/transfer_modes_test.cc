@@ -21,6 +21,7 @@ PlanRequest Server() {
   server.native_head = 4;
   server.native_tail = 5;
   server.codec = Codec::kF32;
+  server.distortion = 0.5;
   return server;
 }
 
@@ -31,12 +32,22 @@ TEST(TransferModesTest, EveryModeTakesOfTheServersPlanWhatConcernsIt) {
   EXPECT_EQ(scd.rank_h, 9);
   EXPECT_EQ(scd.patch_layers, std::vector<std::int64_t>{3});
   EXPECT_EQ(scd.codec, Codec::kF32);
+  EXPECT_EQ(scd.distortion, 0.5);
   EXPECT_FALSE(scd.recompute_layers.has_value());
 
   const PlanRequest reuse = PlanRequestFor("reuse", Server());
   EXPECT_EQ(reuse.rank_v, 8);
   EXPECT_EQ(reuse.patch_layers, std::vector<std::int64_t>());
   EXPECT_FALSE(reuse.rank_h.has_value());
+  EXPECT_EQ(reuse.distortion, 0.5);
+
+  const PlanRequest fused = PlanRequestFor("fused", Server());
+  EXPECT_EQ(fused.form, StateForm::kFused);
+  EXPECT_EQ(fused.codec, Codec::kF32);
+  EXPECT_EQ(fused.distortion, 0.5);
+  EXPECT_EQ(fused.native_head, 4);
+  EXPECT_EQ(fused.native_tail, 5);
+  EXPECT_FALSE(fused.rank_k || fused.rank_v || fused.rank_h || fused.patch_layers || fused.recompute_layers);
 
   struct Rival {
     const char* mode;
@@ -52,18 +63,47 @@ TEST(TransferModesTest, EveryModeTakesOfTheServersPlanWhatConcernsIt) {
     EXPECT_EQ(request.form, rival.form) << rival.mode;
     EXPECT_EQ(request.codec, rival.codec) << rival.mode;
     EXPECT_FALSE(request.rank_k || request.rank_v || request.rank_h || request.patch_layers) << rival.mode;
+    EXPECT_FALSE(request.distortion.has_value()) << rival.mode;
     EXPECT_EQ(request.native_head, 4) << rival.mode;
     EXPECT_EQ(request.native_tail, 5) << rival.mode;
     EXPECT_EQ(request.recompute_layers.has_value(), rival.form == StateForm::kSelective) << rival.mode;
   }
 }
 
+TEST(TransferModesTest, ACodecThatHasNoDistortionTakesItAway) {
+  const auto overlaid = [](const PlanRequest& over) {
+    PlanRequest request = PlanRequestFor("fused", {.codec = Codec::kEntropy, .distortion = 0.5});
+    Overlay(over, &request);
+    return request;
+  };
+  EXPECT_EQ(overlaid({}).distortion, 0.5);
+  EXPECT_EQ(overlaid({.distortion = 0.25}).distortion, 0.25);
+  EXPECT_EQ(overlaid({.distortion = 0.25}).codec, Codec::kEntropy);
+  EXPECT_EQ(overlaid({.codec = Codec::kEntropy}).distortion, 0.5);
+  EXPECT_FALSE(overlaid({.codec = Codec::kBF16}).distortion.has_value());
+  // scd and reuse are bf16 where nothing is said.
+  for (const char* mode : {"scd", "reuse"}) {
+    PlanRequest request = PlanRequestFor(mode, {.distortion = 0.5});
+    PlanRequest coded = request;
+    Overlay({}, &request);
+    EXPECT_FALSE(request.distortion.has_value());
+    Overlay({.codec = Codec::kEntropy}, &coded);
+    EXPECT_EQ(coded.distortion, 0.5);
+  }
+  PlanRequest fused = PlanRequestFor("fused", {.distortion = 0.5});
+  Overlay({}, &fused);
+  EXPECT_EQ(fused.distortion, 0.5);
+  // What a request itself says is left to be refused.
+  EXPECT_EQ(overlaid({.codec = Codec::kBF16, .distortion = 0.25}).distortion, 0.25);
+}
+
 TEST(TransferModesTest, NamesAreAClosedList) {
   EXPECT_TRUE(IsModeName("local"));
   EXPECT_FALSE(IsModeName("Local"));
   EXPECT_FALSE(IsModeName(""));
-  EXPECT_EQ(ModeNamesText(),
-            "expected one of scd, reuse, local, raw, raw_rerope, quantized, quantized_rerope, selective");
+  EXPECT_EQ(
+      ModeNamesText(),
+      "expected one of scd, reuse, fused, local, raw, raw_rerope, quantized, quantized_rerope, selective");
 }
 
 TEST(TransferModesTest, RequestsThatContradictTheirModeAreRefused) {
@@ -79,7 +119,15 @@ TEST(TransferModesTest, RequestsThatContradictTheirModeAreRefused) {
   EXPECT_THAT(std::string(check("raw_rerope", [](auto& r) { r.codec = Codec::kInt8; }).message()),
               HasSubstr("plan.codec: mode raw_rerope sends bf16 or f32"));
   EXPECT_TRUE(check("quantized", [](auto& r) { r.codec = Codec::kInt8; }).ok());
-  EXPECT_TRUE(check("scd", [](auto& r) { r.codec = Codec::kInt4; }).ok());
+  for (const char* mode : {"scd", "reuse", "fused"}) {
+    for (const Codec codec : kAllCodecs) EXPECT_TRUE(check(mode, [codec](auto& r) { r.codec = codec; }).ok());
+  }
+  for (const char* mode : {"raw", "raw_rerope", "selective"}) {
+    EXPECT_THAT(std::string(check(mode, [](auto& r) { r.codec = Codec::kEntropy; }).message()),
+                HasSubstr("sends bf16 or f32"));
+  }
+  EXPECT_THAT(std::string(check("quantized", [](auto& r) { r.codec = Codec::kEntropy; }).message()),
+              HasSubstr("sends int4 or int8"));
   EXPECT_TRUE(check("reuse", [](auto& r) { r.patch_layers.emplace(); }).ok());
 }
 

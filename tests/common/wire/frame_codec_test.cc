@@ -137,7 +137,7 @@ TEST(FrameCodecTest, FieldsWithARightChecksumAreStillChecked) {
     ExpectRefused(Sealed(frame), kBad, message);
   };
   expect([](auto& f) { f.set_kind(v1::CODE_KIND_UNSPECIFIED); }, "kind: 0 is none that this program knows");
-  expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(5)); }, "kind: 5 is none");
+  expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(6)); }, "kind: 6 is none");
   expect([](auto& f) { f.set_kind(static_cast<v1::CodeKind>(-1)); }, "kind: -1 is none");
   expect([](auto& f) { f.set_codec(v1::CODEC_UNSPECIFIED); }, "codec: 0 is none that this program knows");
   expect([](auto& f) { f.set_codec(static_cast<v1::Codec>(99)); }, "codec: 99 is none");

@@ -26,7 +26,7 @@ LayerPlan RivalsPlan() {
 }
 
 TEST(PlanProtoTest, APlanComesBackWithoutNativeRanges) {
-  for (const Codec codec : {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4}) {
+  for (const Codec codec : {Codec::kBF16, Codec::kF32, Codec::kInt8, Codec::kInt4, Codec::kEntropy}) {
     LayerPlan sent = Plan();
     sent.codec = codec;
     const auto received = PlanFromProto(PlanToProto(sent));
@@ -58,6 +58,38 @@ TEST(PlanProtoTest, EveryTreatmentComesBack) {
       1, [](auto& l) { l.set_residual(1 << 20); }, "plan.layers[1].residual: 1048576 is outside [0, 29127]");
 }
 
+TEST(PlanProtoTest, FusedPlansComeBackWithTheirRatePoint) {
+  LayerPlan sent;
+  sent.layers = {{.treatment = LayerTreatment::kFused, .rank_kv = 384},
+                 {.treatment = LayerTreatment::kReuse, .rank_k = 3, .rank_v = 4}};
+  sent.codec = Codec::kEntropy;
+  sent.rate_point = 5;
+  const auto received = PlanFromProto(PlanToProto(sent));
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(*received, sent);
+
+  const auto expect = [&sent](const std::function<void(v1::Plan&)>& change, const std::string& message) {
+    v1::Plan plan = PlanToProto(sent);
+    change(plan);
+    const absl::Status status = PlanFromProto(plan).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  };
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_kv(0); },
+         "plan.layers[0].rank_kv: 0 is outside [1, 29127]");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_kv(0xFFFFFFFF); },
+         "plan.layers[0].rank_kv: 4294967295 is outside [1, 29127]");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_k(1); }, "plan.layers[0].rank_k: 1 is outside [0, 0]");
+  expect([](auto& p) { p.mutable_layers(0)->set_rank_h(1); }, "plan.layers[0].rank_h: 1 is outside [0, 0]");
+  expect([](auto& p) { p.mutable_layers(0)->set_residual(1); },
+         "plan.layers[0].residual: 1 is outside [0, 0]");
+  expect([](auto& p) { p.mutable_layers(1)->set_rank_kv(1); }, "plan.layers[1].rank_kv: 1 is outside [0, 0]");
+  // No bundle has that many rate points; Bundle::CheckPlan says so.
+  v1::Plan far = PlanToProto(sent);
+  far.set_rate_point(0xFFFFFFFF);
+  EXPECT_EQ(PlanFromProto(far)->rate_point, 0xFFFFFFFF);
+}
+
 TEST(PlanProtoTest, WhatNoBundleCouldServeIsRefusedWithTheField) {
   const auto expect = [](const std::function<void(v1::Plan&)>& change, const std::string& message) {
     v1::Plan plan = PlanToProto(Plan());
@@ -74,8 +106,8 @@ TEST(PlanProtoTest, WhatNoBundleCouldServeIsRefusedWithTheField) {
       "plan.layers: number of entries: 1025 is outside [1, 1024]");
   expect([](auto& p) { p.mutable_layers(1)->clear_treatment(); },
          "plan.layers[1].treatment: 0 is none that this program knows");
-  expect([](auto& p) { p.mutable_layers(1)->set_treatment(static_cast<v1::Treatment>(6)); },
-         "plan.layers[1].treatment: 6 is none that this program knows");
+  expect([](auto& p) { p.mutable_layers(1)->set_treatment(static_cast<v1::Treatment>(7)); },
+         "plan.layers[1].treatment: 7 is none that this program knows");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_k(0); },
          "plan.layers[0].rank_k: 0 is outside [1, 29127]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_v(0xFFFFFFFF); },

@@ -117,9 +117,9 @@ TEST_F(TransferCheckerTest, CodesThatThePlanHasNotAreRefused) {
   ExpectRefused(Code(1, CodeKind::kV, 10, 3), "the plan asks for no such codes");
   ExpectRefused(Code(0, CodeKind::kH, 10, 3), "the plan asks for no such codes");
   ExpectRefused(Code(3, CodeKind::kK, 10, 3),
-                "a code for layer 3, kind 1: the plan has 3 layers and kinds 1 to 4");
+                "a code for layer 3, kind 1: the plan has 3 layers and kinds 1 to 5");
   ExpectRefused(Code(-1, CodeKind::kK, 10, 3), "a code for layer -1, kind 1");
-  ExpectRefused(Code(0, static_cast<CodeKind>(5), 10, 3), "a code for layer 0, kind 5");
+  ExpectRefused(Code(0, static_cast<CodeKind>(6), 10, 3), "a code for layer 0, kind 6");
   ExpectRefused(Code(0, static_cast<CodeKind>(0), 10, 3), "a code for layer 0, kind 0");
 }
 
