@@ -82,16 +82,26 @@ absl::Status ConsumerDaemon::OpenFiles() {
     SCD_RETURN_IF_ERROR(files->bundle->CheckConsumer(files->model.digest, files->model.tokenizer->digest()));
     SCD_RETURN_IF_ERROR(CheckPlans(*files->bundle));
     const std::string_view mode = config_.mode == kLocalMode ? kScdMode : std::string_view(config_.mode);
-    SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(PlanRequestFor(mode, config_.plan)));
+    SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(OwnPlan(mode)));
   }
   files_ = std::move(files);
   return absl::OkStatus();
 }
 
+PlanRequest ConsumerDaemon::OwnPlan(std::string_view mode) const {
+  PlanRequest request = PlanRequestFor(mode, config_.plan);
+  Overlay({}, &request);
+  return request;
+}
+
 absl::Status ConsumerDaemon::CheckPlans(const Bundle& bundle) const {
-  SCD_RETURN_IF_ERROR(bundle.ResolvePlan(PlanRequestFor(kScdMode, config_.plan)).status());
+  SCD_RETURN_IF_ERROR(bundle.ResolvePlan(OwnPlan(kScdMode)).status());
+  if (config_.plan.distortion) {
+    const PlanRequest coded{.codec = Codec::kEntropy, .distortion = config_.plan.distortion};
+    SCD_RETURN_IF_ERROR(bundle.ResolvePlan(coded).status());
+  }
   if (!config_.plan.recompute_layers) return absl::OkStatus();
-  return bundle.ResolvePlan(PlanRequestFor("selective", config_.plan)).status();
+  return bundle.ResolvePlan(OwnPlan("selective")).status();
 }
 
 absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonContext& context) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/bundle/bundle.h"
@@ -33,6 +34,8 @@ class ConsumerDaemon final : public Daemon {
   struct Files;   // what OpenFiles opened
   struct Server;  // what Start made
 
+  // What the configuration asks of the bundle where a request says nothing.
+  PlanRequest OwnPlan(std::string_view mode) const;
   // That the plans which the configuration asks for are plans that the bundle can do.
   absl::Status CheckPlans(const Bundle& bundle) const;
   void AddMetrics(MetricsRegistry& metrics, const Engine& engine) const;
