@@ -15,9 +15,9 @@ Digest StateSeed(const Digest& model, const std::string& weights, DType kv_dtype
 
 std::vector<Digest> CodeKeys(const Digest& bundle, const LayerPlan& plan, std::int64_t first_token,
                              absl::Span<const Digest> page_keys, std::int64_t block_tokens) {
-  DigestBuilder sent("scd.codes.v3");
+  DigestBuilder sent("scd.codes.v4");
   const std::string_view codec = CodecName(plan.codec);
-  sent.AddDigest(bundle).AddString({codec.data(), codec.size()});
+  sent.AddDigest(bundle).AddString({codec.data(), codec.size()}).AddInt(plan.rate_point);
   sent.AddInt(static_cast<std::int64_t>(plan.layers.size()));
   for (const LayerRanks& layer : plan.layers) {
     const std::vector<SentKind> kinds = SentKinds(layer);

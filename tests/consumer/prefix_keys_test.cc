@@ -44,7 +44,7 @@ TEST(PrefixKeysTest, WhateverTheStateDependsOnSeparatesIt) {
   expect_new(keys.Native(Tokens()));
   expect_new(keys.Rebuilt("scd", Plan(), Tokens()));
   expect_new(keys.Rebuilt("reuse", Plan(), Tokens()));
-  for (int change = 0; change < 6; ++change) {
+  for (int change = 0; change < 8; ++change) {
     LayerPlan plan = Plan();
     if (change == 0) plan.codec = Codec::kInt8;
     if (change == 1) ++plan.native_head;
@@ -52,6 +52,8 @@ TEST(PrefixKeysTest, WhateverTheStateDependsOnSeparatesIt) {
     if (change == 3) plan.layers[0].rank_v = 5;
     if (change == 4) plan.layers[1].rank_h = 5;
     if (change == 5) plan.layers[1].treatment = LayerTreatment::kRaw;
+    if (change == 6) plan.layers[1] = {.treatment = LayerTreatment::kFused, .rank_kv = 9};
+    if (change == 7) plan.rate_point = 1;
     expect_new(keys.Rebuilt("scd", plan, Tokens()));
   }
   for (int change = 0; change < 3; ++change) {

@@ -54,7 +54,7 @@ TEST(CodeKeysTest, WhateverTheCodesDependOnChangesEveryName) {
   std::vector<std::vector<Digest>> variants = {Keys(1, Tokens(33)), Keys(1, Tokens(33), Plan(), Name("b2")),
                                                Keys(1, Tokens(33), Plan(), Name("b"), Name("m2")),
                                                Keys(1, Tokens(33), Plan(), Name("m"), Name("b"))};
-  for (int change = 0; change < 8; ++change) {
+  for (int change = 0; change < 10; ++change) {
     LayerPlan plan = Plan();
     if (change == 0) plan.layers[0].rank_k = 5;
     if (change == 1) plan.layers[0].rank_v = 5;
@@ -64,6 +64,8 @@ TEST(CodeKeysTest, WhateverTheCodesDependOnChangesEveryName) {
     if (change == 5) std::swap(plan.layers[0], plan.layers[1]);
     if (change == 6) plan.layers[0].treatment = LayerTreatment::kRaw;
     if (change == 7) plan.layers[0].treatment = LayerTreatment::kRawRoped;
+    if (change == 8) plan.layers[0] = {.treatment = LayerTreatment::kFused, .rank_kv = 5};
+    if (change == 9) plan.rate_point = 1;
     variants.push_back(Keys(1, Tokens(33), plan));
   }
   // A token before the first coded one, and the first coded one.
