@@ -127,6 +127,7 @@ PrefillEngine::Stats PrefillEngine::stats() const {
 
 void PrefillEngine::Complete(Entry& entry, const absl::Status& status) {
   entry.sequence.reset();
+  entry.queued.reset();
   entry.job->Complete(status, entry.report);
 }
 
