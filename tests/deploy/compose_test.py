@@ -18,7 +18,9 @@ COMPOSE = tool("docker-compose")
 BASE = ["-f", "docker-compose.yml"]
 GPU = BASE + ["-f", "docker-compose.gpu.yml"]
 OBSERVABILITY = ["--profile", "observability"]
-COMBINATIONS = [BASE, GPU, BASE + OBSERVABILITY, GPU + OBSERVABILITY, BASE + OBSERVABILITY + ["--profile", "client"]]
+SHARED_STORE = ["--profile", "shared-store"]
+COMBINATIONS = [BASE, GPU, BASE + OBSERVABILITY, GPU + OBSERVABILITY, BASE + OBSERVABILITY + ["--profile", "client"],
+                BASE + SHARED_STORE, GPU + OBSERVABILITY + SHARED_STORE]
 OURS = ("init", "producer", "consumer", "client")
 # docker-compose's own YAML library, wherever its packages lie.
 TO_JSON = ["/usr/bin/python3", "-c", "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"]
@@ -45,7 +47,7 @@ def steps(dockerfile):
 class ComposeTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.services = config(BASE + OBSERVABILITY)["services"]
+        cls.services = config(BASE + OBSERVABILITY + SHARED_STORE)["services"]
 
     def test_every_combination_is_accepted(self):
         for arguments in COMBINATIONS:
@@ -71,7 +73,7 @@ class ComposeTest(unittest.TestCase):
         self.assertEqual(set(self.services["producer"]["networks"]), {"inside"})
         self.assertNotIn("ports", self.services["producer"])
         self.assertEqual({n for n, s in self.services.items() if "inside" in (s.get("networks") or {})},
-                         {"producer", "consumer", "prometheus"})
+                         {"producer", "consumer", "prometheus", "store"})
         for service in self.services.values():
             for port in service.get("ports", []):
                 self.assertTrue(str(port).startswith("127.0.0.1:"), port)
@@ -104,6 +106,15 @@ class ComposeTest(unittest.TestCase):
                 if target == "/etc/scd":
                     self.assertEqual(os.path.realpath(source), os.path.join(DEPLOY, "config"))
         self.assertEqual(writable, {"models": ["init"], "metrics": ["prometheus"], "grafana": ["grafana"]})
+
+    def test_shared_store_is_for_the_daemons_alone(self):
+        store = self.services["store"]
+        self.assertEqual(set(store["networks"]), {"inside"})
+        self.assertNotIn("ports", store)
+        self.assertEqual(store["user"], "10001:10001")
+        self.assertIn("--maxmemory-policy allkeys-lru", " ".join(store["command"]))
+        for name in ("producer", "consumer"):
+            self.assertIn('address: "store:6379"', read(DEPLOY, f"config/{name}.yaml"))
 
     def test_gpu(self):
         services = config(GPU)["services"]
