@@ -20,7 +20,8 @@ void LogServed(Log& log, std::string_view method, std::string_view request_id,
   std::string line =
       absl::StrCat(std::string(method), " ", LogSafe(request_id), ": mode ", report.mode(), ", ",
                    report.transferred_tokens(), " tokens transferred, ", report.computed_tokens(),
-                   " computed, ", report.received_bytes(), " bytes, first token after ",
+                   " computed, ", report.received_bytes(), " bytes",
+                   report.shared_store_tokens() > 0 ? " from the shared store" : "", ", first token after ",
                    report.first_token_ms(), " ms, total ", report.total_ms(), " ms");
   if (report.reason().empty()) return log.Debug(line);
   absl::StrAppend(&line, "; not as asked: ", report.reason(), ": ", report.detail());

@@ -45,6 +45,12 @@ void ReadPlan(YamlSection root, ConsumerConfig& config) {
   ReadLayerRange(plan, "recompute_layers", &config.plan.recompute_layers);
 }
 
+void ReadCodeStore(YamlSection root, ConsumerConfig& config) {
+  YamlSection redis = root.Section("code_store").Section("redis");
+  ReadRedisSettings(redis, /*writes=*/false, &config.code_store.redis);
+  redis.Bool("first", &config.code_store.first);
+}
+
 void ReadEngine(YamlSection root, ConsumerConfig& config) {
   YamlSection cache = root.Section("kv_cache");
   ReadKvCacheSettings(cache, &config.kv_cache.pool);
@@ -90,6 +96,7 @@ void ReadConsumerConfig(YamlSection root, ConsumerConfig* config) {
   ReadPlan(root, *config);
   root.Int("max_uncoded_tokens", &config->max_uncoded_tokens, {.min = 0, .max = 65536, .unit = "tokens"});
   root.Int("max_cached_plans", &config->max_cached_plans, {.min = 1, .max = 64, .unit = "plans"});
+  ReadCodeStore(root, *config);
   ReadEngine(root, *config);
   ReadLimits(root, *config);
 }

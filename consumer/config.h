@@ -13,6 +13,7 @@
 #include "common/config/yaml_reader.h"
 #include "common/model/model_source.h"
 #include "common/server/listen_address.h"
+#include "common/store/redis_settings.h"
 #include "kernels/backend_factory.h"
 
 namespace scd {
@@ -23,6 +24,12 @@ struct ProducerPeerConfig {
   std::int64_t transfer_timeout_ms =
       30000;                      // a whole transfer, connecting included: the policy's time budget
   std::int64_t queue_frames = 8;  // frames of one transfer that wait for rebuilding; then reading stops
+};
+
+// Codes that producers share, read where no producer serves.
+struct SharedStoreConfig {
+  RedisSettings redis;
+  bool first = false;  // before the producer is asked
 };
 
 struct KvCacheConfig {
@@ -56,6 +63,7 @@ struct ConsumerConfig {
   PlanRequest plan;
   std::int64_t max_uncoded_tokens = 128;
   std::int64_t max_cached_plans = 4;  // plans whose decoders are kept ready
+  SharedStoreConfig code_store;
   KvCacheConfig kv_cache;
   BatchConfig batch;
   LimitsConfig limits;

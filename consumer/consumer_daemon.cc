@@ -13,6 +13,8 @@
 #include "consumer/consumer_service.h"
 #include "consumer/rebuilding_client.h"
 #include "consumer/serving.h"
+#include "consumer/shared_code_client.h"
+#include "consumer/shared_codes.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "kernels/status_macros.h"
 
@@ -20,6 +22,24 @@ namespace scd {
 namespace {
 
 constexpr char kServiceName[] = "scd.v1.Consumer";
+
+void AddSharedStoreMetrics(MetricsRegistry& metrics, const SharedCodes& codes) {
+  const auto read = [&codes](std::int64_t CodeStoreStats::*field) {
+    return [&codes, field] { return static_cast<double>(codes.store().stats()[0].*field); };
+  };
+  metrics.AddGauge("scd_shared_store_up", "1 while the shared code store answers.",
+                   [&codes] { return codes.store().up() ? 1.0 : 0.0; });
+  metrics.AddCounter("scd_shared_store_served_total",
+                     "Transfers served from the shared store, without a producer.",
+                     [&codes] { return static_cast<double>(codes.num_served()); });
+  metrics.AddCounter("scd_shared_store_unknown_total", "Transfers of which the shared store had too little.",
+                     [&codes] { return static_cast<double>(codes.num_unknown()); });
+  metrics.AddCounter("scd_shared_store_failures_total",
+                     "Questions to the shared store that it did not answer.",
+                     read(&CodeStoreStats::read_failures));
+  metrics.AddCounter("scd_shared_store_corrupt_total", "Blocks of the shared store that were none.",
+                     read(&CodeStoreStats::dropped_corrupt));
+}
 
 v1::Policy PolicyToProto(TransferPolicy policy) {
   switch (policy) {
@@ -39,6 +59,7 @@ struct ConsumerDaemon::Files {
   Model model;
   std::unique_ptr<Bundle> bundle;  // null: only mode local
   LayerPlan plan;
+  std::optional<RedisCodeStoreOptions> shared_store;  // absent: none
 };
 
 // In the order in which each is needed by the next: destroyed the other way round.
@@ -48,6 +69,7 @@ struct ConsumerDaemon::Server {
   std::optional<ConsumerMetrics> metrics;
   PromptRegistry prompts;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<SharedCodes> shared_codes;  // null: none
   std::unique_ptr<TransferClient> transfers;  // null without a bundle
   std::optional<PromptEncoder> encoder;
   std::optional<ByteBudget> score_logits;
@@ -83,6 +105,9 @@ absl::Status ConsumerDaemon::OpenFiles() {
     SCD_RETURN_IF_ERROR(CheckPlans(*files->bundle));
     const std::string_view mode = config_.mode == kLocalMode ? kScdMode : std::string_view(config_.mode);
     SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(OwnPlan(mode)));
+    if (config_.code_store.redis.enabled()) {
+      SCD_ASSIGN_OR_RETURN(files->shared_store, RedisOptions(config_.code_store.redis, /*writes=*/false));
+    }
   }
   files_ = std::move(files);
   return absl::OkStatus();
@@ -131,6 +156,15 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
         .queue_frames = config_.producer.queue_frames};
     SCD_ASSIGN_OR_RETURN(std::unique_ptr<CodeClient> codes,
                          CodeClient::Create(options, files_->bundle->manifest(), files_->bundle->digest()));
+    if (files_->shared_store) {
+      RedisCodeStoreOptions store = *files_->shared_store;
+      store.warn = [&log = context.log](const std::string& text) { log.Warning(text); };
+      server->shared_codes =
+          std::make_unique<SharedCodes>(RedisCodeStore::Create(std::move(store)), files_->bundle->digest());
+      codes = CreateSharedCodeClient(
+          std::move(codes), *server->shared_codes,
+          {.first = config_.code_store.first, .queue_frames = config_.producer.queue_frames});
+    }
     SCD_ASSIGN_OR_RETURN(
         server->transfers,
         CreateRebuildingClient(*files_->bundle, *server->transformer, std::move(codes),
@@ -178,6 +212,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
                           *server->score_logits, server->prompts, context.traces);
   server->service = CreateConsumerService(*server->serving, Describe(*server->backend));
   AddMetrics(context.metrics, *server->engine);
+  if (server->shared_codes != nullptr) AddSharedStoreMetrics(context.metrics, *server->shared_codes);
   server_ = std::move(server);
   return std::vector<NamedService>{{kServiceName, server_->service.get()}};
 }
@@ -247,6 +282,9 @@ std::string ConsumerDaemon::Summary() const {
     absl::StrAppend(&text, ", policy ", std::string(TransferPolicyName(config_.policy)), ", producer ",
                     config_.producer.address.ToString(), ", bundle ", files_->bundle->folder(), " (",
                     files_->bundle->digest().ToShortHex(), "): ", files_->plan.ToString());
+    if (files_->shared_store) {
+      absl::StrAppend(&text, ", shared store ", files_->shared_store->server.ToString());
+    }
   }
   return text;
 }

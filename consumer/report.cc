@@ -17,7 +17,10 @@ v1::TransferReport MakeReport(const ServingRecord& record, const ModelConfig& co
   report.set_computed_tokens(static_cast<std::uint32_t>(record.engine.num_computed));
   report.set_cached_tokens(static_cast<std::uint32_t>(record.engine.num_cached));
   // Of a failed transfer nothing was used, whatever the producer had stored.
-  if (record.outcome.ok()) report.set_stored_tokens(static_cast<std::uint32_t>(transfer.stored_tokens));
+  if (record.outcome.ok()) {
+    report.set_stored_tokens(static_cast<std::uint32_t>(transfer.stored_tokens));
+    report.set_shared_store_tokens(static_cast<std::uint32_t>(transfer.shared_store_tokens));
+  }
   report.set_producer_prefilled_tokens(static_cast<std::uint32_t>(transfer.producer_prefilled_tokens));
   report.set_received_bytes(transfer.received_bytes);
   report.set_code_bytes(transfer.code_bytes());

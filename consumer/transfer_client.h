@@ -35,8 +35,9 @@ struct TokenRange {
 struct TransferStats {
   std::uint64_t received_bytes = 0;                      // serialized messages
   std::map<CodeKind, std::uint64_t> code_bytes_by_kind;  // payload of frames
-  std::int64_t stored_tokens = 0;                        // taken from the producer's code store
-  std::int64_t producer_prefilled_tokens = 0;            // rows that the producer's model ran
+  std::int64_t stored_tokens = 0;                        // taken from a code store
+  std::int64_t shared_store_tokens = 0;        // of these, by this consumer itself, without a producer
+  std::int64_t producer_prefilled_tokens = 0;  // rows that the producer's model ran
   double producer_queue_ms = 0;
   double producer_prefill_ms = 0;
   double producer_encode_ms = 0;

@@ -150,7 +150,7 @@ absl::Status RedisCodeStore::Lookup(RedisConnection& connection, absl::Span<cons
     if (found.blocks.size() < before + (end - begin)) break;
   }
   SCD_RETURN_IF_ERROR(Delete(connection, found.corrupt));
-  return Delete(connection, found.expired);
+  return options_.read_only ? absl::OkStatus() : Delete(connection, found.expired);
 }
 
 absl::Status RedisCodeStore::ReadBatch(RedisConnection& connection, absl::Span<const Digest> keys,

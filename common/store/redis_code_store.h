@@ -43,7 +43,8 @@ struct RedisCodeStoreOptions {
   absl::Duration ttl = absl::InfiniteDuration();     // blocks are dropped so long after their codes were made
   absl::Duration timeout = absl::Milliseconds(500);  // of one exchange: connecting, or a batch of blocks
   absl::Duration retry_interval = absl::Seconds(5);  // between tries while the server is away
-  std::vector<CodeSource> sources;                   // this process is one; entered, and refreshed
+  bool read_only = false;           // nothing is inserted; what is too old for this store is left to others
+  std::vector<CodeSource> sources;  // this process is one; entered, and refreshed
   absl::Duration source_interval = absl::Minutes(1);
   std::int64_t max_queued_bytes = std::int64_t{64} << 20;  // that wait to be written; more are not kept
   std::int64_t max_value_bytes = std::int64_t{64} << 20;   // of one block; larger ones are none

@@ -162,8 +162,12 @@ TEST_F(RedisCodeStoreTest, BlocksExpireByTheAgeOfTheirCodes) {
   EXPECT_EQ(Find(*store, old), nullptr);
   EXPECT_NE(Find(*store, young), nullptr);
 
-  // A store that keeps them less long does not take them, and they go.
+  // A store that keeps them less long does not take them; they go where it could put others in their place.
   options.ttl = absl::Seconds(10);
+  options.read_only = true;
+  EXPECT_EQ(Find(*RedisCodeStore::Create(options), young), nullptr);
+  EXPECT_EQ(server_->Command({"EXISTS", KeyOf(young)}).integer, 1);
+  options.read_only = false;
   const auto strict = RedisCodeStore::Create(options);
   EXPECT_EQ(Find(*strict, young), nullptr);
   EXPECT_EQ(strict->stats()[0].dropped_expired, 1);
