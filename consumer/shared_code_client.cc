@@ -143,7 +143,10 @@ class SharedCodeStream final : public CodeStream,
                        absl::DeadlineExceededError("the transfer's time budget is over"));
       }
       if (next_ == codes_.codes.size()) {
-        return End({.outcome = {}, .range = codes_.range, .stats = stats_});
+        CodeStreamEnd end;
+        end.range = codes_.range;
+        end.stats = stats_;
+        return End(std::move(end));
       }
       {
         const absl::MutexLock lock(&mutex_);
