@@ -75,7 +75,8 @@ def find_pair(folder, request_id):
     wanted = f" of request \"{request_id}\"" if request_id is not None else ""
     for consumer in sorted(traces["consumer"], key=lambda trace: -trace.begin):
         for producer in sorted(traces["producer"], key=lambda trace: -trace.begin):
-            if producer.request_id == consumer.request_id and min(producer.end, consumer.end) >= max(producer.begin, consumer.begin):
+            together = min(producer.end, consumer.end) >= max(producer.begin, consumer.begin)
+            if producer.request_id == consumer.request_id and together:
                 return producer, consumer
     raise TraceError(f"{folder}: has no pair of traces{wanted}: {len(traces['producer'])} of a producer, "
                      f"{len(traces['consumer'])} of a consumer")
@@ -94,6 +95,11 @@ def union(intervals):
 
 def length(intervals):
     return sum(end - begin for begin, end in intervals)
+
+
+def joint(busy, stages):
+    """The union of what some stages were busy."""
+    return union([tuple(pair) for stage in stages for pair in busy[stage]])
 
 
 def common(one, other):
@@ -148,7 +154,8 @@ def first_token(consumer):
 
 def critical_path(busy, begin, end):
     """Each moment goes to the first stage, in the order of the pipeline, that works then; the rest to none."""
-    edges = sorted({begin, end} | {edge for intervals in busy.values() for pair in clip(intervals, begin, end) for edge in pair})
+    inside = [clip(intervals, begin, end) for intervals in busy.values()]
+    edges = sorted({begin, end} | {edge for intervals in inside for pair in intervals for edge in pair})
     shares = dict.fromkeys((*STAGES, "none"), 0)
     for left, right in zip(edges, edges[1:]):
         shares[next((stage for stage in STAGES if covers(busy[stage], left)), "none")] += right - left
@@ -170,7 +177,8 @@ def summary(producer, consumer, skew):
              f"{sum(span['args']['bytes'] for span in sent.values())} bytes"]
     lost = [code for code in sent if code not in received]
     if lost:
-        lines.append(f"never received: {len(lost)} frames, the first of layer {lost[0][0]} {lost[0][1]} at token {lost[0][2]}")
+        layer, kind, token = lost[0]
+        lines.append(f"never received: {len(lost)} frames, the first of layer {layer} {kind} at token {token}")
     if skew > 0:
         lines.append(f"the producer's clock was ahead by {skew / 1000:.3f} ms or more: its events were moved back by so much")
     for trace in (producer, consumer):
@@ -180,19 +188,19 @@ def summary(producer, consumer, skew):
     lines.append(f"{'stage':<20}{'busy ms':>10}{'of the time':>13}{'beside others':>15}{'critical path':>15}")
     shares = critical_path(busy, begin, end)
     for stage in STAGES:
-        others = union([tuple(pair) for other in STAGES if other != stage for pair in busy[other]])
-        lines.append(f"{STAGE_WORDS[stage]:<20}{length(busy[stage]) / 1000:>10.1f}{percent(length(busy[stage]), whole):>13}"
-                     f"{percent(common(busy[stage], others), length(busy[stage])):>15}{percent(shares[stage], whole):>15}")
+        others = joint(busy, [other for other in STAGES if other != stage])
+        worked = length(busy[stage])
+        lines.append(f"{STAGE_WORDS[stage]:<20}{worked / 1000:>10.1f}{percent(worked, whole):>13}"
+                     f"{percent(common(busy[stage], others), worked):>15}{percent(shares[stage], whole):>15}")
     lines.append(f"{'nothing of these':<20}{shares['none'] / 1000:>10.1f}{percent(shares['none'], whole):>13}{'':>15}"
                  f"{percent(shares['none'], whole):>15}")
     total = sum(length(intervals) for intervals in busy.values())
-    together = length(union([tuple(pair) for intervals in busy.values() for pair in intervals]))
+    together = length(joint(busy, STAGES))
     lines.append("")
     lines.append(f"{total / 1000:.1f} ms of work in {together / 1000:.1f} ms: {percent(total - together, total)} of it was overlapped")
-    ahead = busy["prefill"]
-    lines.append(f"transfer during prefill: {percent(common(busy['transfer'], ahead), length(busy['transfer']))}; "
-                 f"rebuild during prefill or transfer: "
-                 f"{percent(common(busy['rebuild'], union([tuple(p) for s in ('prefill', 'transfer') for p in busy[s]])), length(busy['rebuild']))}")
+    hidden = {stage: percent(common(busy[stage], joint(busy, ahead)), length(busy[stage]))
+              for stage, ahead in (("transfer", ["prefill"]), ("rebuild", ["prefill", "transfer"]))}
+    lines.append(f"transfer during prefill: {hidden['transfer']}; rebuild during prefill or transfer: {hidden['rebuild']}")
     return "\n".join(lines)
 
 
@@ -211,7 +219,8 @@ def joined(producer, consumer):
             path.append((PIDS["consumer"], rebuilt[code]))
         for place, (pid, stop) in enumerate(path):
             phase = "s" if place == 0 else "f" if place == len(path) - 1 else "t"
-            arrow = {"ph": phase, "id": number, "name": "frame", "cat": "frame", "pid": pid, "tid": stop["tid"], "ts": stop["ts"]}
+            arrow = {"ph": phase, "id": number, "name": "frame", "cat": "frame",
+                     "pid": pid, "tid": stop["tid"], "ts": stop["ts"]}
             events.append(dict(arrow, bp="e") if phase == "f" else arrow)
     return {"displayTimeUnit": "ms", "otherData": {"request_id": consumer.request_id}, "traceEvents": events}
 
