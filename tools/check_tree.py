@@ -39,7 +39,7 @@ MAX_LINES = 600
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 GENERATED = re.compile(r"\.pb\.h$")
-DEVICE_IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(?!.*_H_\s*$).*(?:\b|_)(?:CUDA|CUDACC|HIP|GPU)(?:\b|_)", re.M)
+DEVICE_IF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(?!.*_(?:CU)?H_\s*$).*(?:\b|_)(?:CUDA|CUDACC|HIP|GPU)(?:\b|_)", re.M)
 
 
 def folder_of(path):

@@ -1,0 +1,26 @@
+# The sources of the cuda backend: what nvcc compiles, what the host's compiler compiles, and what is linked in of the rest
+# of kernels/. The checks without a GPU compile the same files for the CPU (tests/support/cuda_shim).
+set(scd_cuda_folder ${PROJECT_SOURCE_DIR}/kernels/cuda)
+set(SCD_CUDA_KERNEL_SOURCES
+  ${scd_cuda_folder}/attention.cu
+  ${scd_cuda_folder}/kv_store.cu
+  ${scd_cuda_folder}/pointwise.cu
+  ${scd_cuda_folder}/quantized.cu)
+set(SCD_CUDA_HOST_SOURCES
+  ${scd_cuda_folder}/cuda_attention.cc
+  ${scd_cuda_folder}/cuda_backend.cc
+  ${scd_cuda_folder}/cuda_copy.cc
+  ${scd_cuda_folder}/cuda_kv.cc
+  ${scd_cuda_folder}/cuda_memory.cc
+  ${scd_cuda_folder}/cuda_status.cc
+  ${scd_cuda_folder}/cuda_stream.cc
+  ${scd_cuda_folder}/cuda_weight.cc
+  ${scd_cuda_folder}/plugin.cc
+  ${scd_cuda_folder}/product.cc)
+set(SCD_CUDA_SHARED_SOURCES
+  ${PROJECT_SOURCE_DIR}/kernels/checks.cc
+  ${PROJECT_SOURCE_DIR}/kernels/dtype.cc
+  ${PROJECT_SOURCE_DIR}/kernels/kv_checks.cc
+  ${PROJECT_SOURCE_DIR}/kernels/quantized_matrix.cc
+  ${PROJECT_SOURCE_DIR}/kernels/tensor_view.cc)
+set(SCD_CUDA_DEPS absl::memory absl::span absl::status absl::statusor absl::strings)

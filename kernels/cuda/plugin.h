@@ -1,0 +1,32 @@
+// What a program and the cuda backend's shared library (libscd_cuda.so) agree on: one C function that answers
+// with this struct. Both sides are built from one tree; the version says where they were not.
+#ifndef SCD_KERNELS_CUDA_PLUGIN_H_
+#define SCD_KERNELS_CUDA_PLUGIN_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/backend_factory.h"
+
+namespace scd {
+
+// Goes up with every change of Backend, BackendOptions or of what they are made of.
+inline constexpr std::uint32_t kCudaPluginVersion = 1;
+
+// The compiler that laid out the types.
+inline constexpr char kCudaPluginBuild[] = __VERSION__;
+
+struct CudaPlugin {
+  std::uint32_t version = kCudaPluginVersion;
+  const char* build = kCudaPluginBuild;
+  absl::StatusOr<std::unique_ptr<Backend>> (*create)(const BackendOptions& options) = nullptr;
+};
+
+inline constexpr char kCudaPluginEntry[] = "scd_cuda_plugin";
+using CudaPluginFunction = const CudaPlugin* (*)();
+
+}  // namespace scd
+
+#endif  // SCD_KERNELS_CUDA_PLUGIN_H_
