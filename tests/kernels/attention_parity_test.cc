@@ -157,7 +157,7 @@ TEST_P(AttentionParityTest, LargeScoresDoNotOverflow) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, AttentionParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

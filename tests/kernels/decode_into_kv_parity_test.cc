@@ -177,7 +177,10 @@ TEST_P(DecodeIntoKvParityTest, HostileOperandsAreRefused) {
   const Operands o(tested_, c);
   const auto decode = [&](const ConstTensorView& codes, const ConstTensorView& positions,
                           const RopeTable* rope, const PagedKv& kv) {
-    return tested_.backend().DecodeIntoKv(tested_.stream(), codes, *o.decoder, c.part, positions, rope, kv);
+    absl::Status status =
+        tested_.backend().DecodeIntoKv(tested_.stream(), codes, *o.decoder, c.part, positions, rope, kv);
+    status.Update(tested_.backend().Synchronize(tested_.stream()));
+    return status;
   };
   const auto refused = [](const absl::Status& status, const std::string& operand) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -218,7 +221,7 @@ TEST_P(DecodeIntoKvParityTest, HostileOperandsAreRefused) {
           "decoder");
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, DecodeIntoKvParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, DecodeIntoKvParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

@@ -133,7 +133,7 @@ TEST_P(KvDTypesParityTest, AttentionOfASequenceDoesNotDependOnTheOthers) {
   EXPECT_EQ(tested_.Get(alone), tested_.Get(together));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, KvDTypesParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, KvDTypesParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

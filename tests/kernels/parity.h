@@ -1,5 +1,5 @@
 // The parity suite: every op of every backend against the reference backend, over shapes that are not round.
-// A backend joins by adding its options to kParityBackends.
+// A backend joins by adding its options to a list of ParityBackends.
 #ifndef SCD_TESTS_KERNELS_PARITY_H_
 #define SCD_TESTS_KERNELS_PARITY_H_
 
@@ -24,22 +24,15 @@ inline void PrintTo(const ParityBackend& backend, std::ostream* out) {
   *out << backend.name;
 }
 
-inline const ParityBackend kParityBackends[] = {
-    {"cpu_one_thread", {.device = "cpu", .num_threads = 1, .math = MathMode::kF32}, MathMode::kF32, 1e-5},
-    {"cpu_three_threads", {.device = "cpu", .num_threads = 3, .math = MathMode::kF32}, MathMode::kF32, 1e-5},
-    {"cpu_bf16", {.device = "cpu", .num_threads = 2, .math = MathMode::kBF16}, MathMode::kBF16, 1e-5},
-    {"cpu_bf16_against_f32",
-     {.device = "cpu", .num_threads = 2, .math = MathMode::kBF16},
-     MathMode::kF32,
-     2e-2},
-    // Whatever this CPU is best at.
-    {"cpu_auto", {.device = "cpu", .num_threads = 0, .math = MathMode::kAuto}, MathMode::kF32, 2e-2},
-};
+// Those of a test binary: each has its own list, and says what must be done before one of them is made.
+const std::vector<ParityBackend>& ParityBackends();
+void Prepare(const ParityBackend& backend);
 
 class ParityTest : public ::testing::TestWithParam<ParityBackend> {
  protected:
   ParityTest()
-      : tested_(GetParam().options), reference_({.device = "reference", .math = GetParam().reference_math}) {}
+      : tested_(Prepared(GetParam())),
+        reference_({.device = "reference", .math = GetParam().reference_math}) {}
 
   // Runs `op` on both backends and compares what it returns.
   void Compare(const std::string& what, double tolerance,
@@ -50,6 +43,12 @@ class ParityTest : public ::testing::TestWithParam<ParityBackend> {
 
   BackendRig tested_;
   BackendRig reference_;
+
+ private:
+  static const BackendOptions& Prepared(const ParityBackend& backend) {
+    Prepare(backend);
+    return backend.options;
+  }
 };
 
 inline std::string ParityName(const ::testing::TestParamInfo<ParityBackend>& info) {

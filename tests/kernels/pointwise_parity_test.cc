@@ -144,7 +144,7 @@ TEST_P(PointwiseParityTest, CopyConvertsBetweenFloats) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, PointwiseParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, PointwiseParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

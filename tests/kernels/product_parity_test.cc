@@ -143,7 +143,7 @@ TEST_P(ProductParityTest, NoRowsIsNothingToDo) {
   ExpectOk(tested_.backend().MatMul(tested_.stream(), x.view, *packed, out.view, {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ProductParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, ProductParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

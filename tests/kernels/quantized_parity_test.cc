@@ -137,7 +137,7 @@ TEST_P(QuantizedParityTest, WeightsAreQuantisedWhenPacked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, QuantizedParityTest, ::testing::ValuesIn(kParityBackends), ParityName);
+INSTANTIATE_TEST_SUITE_P(Backends, QuantizedParityTest, ::testing::ValuesIn(ParityBackends()), ParityName);
 
 }  // namespace
 }  // namespace scd::testing

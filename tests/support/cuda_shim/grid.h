@@ -1,0 +1,42 @@
+// Runs a kernel's body for every thread of a grid, block by block. The threads of a block take turns: one
+// runs until it waits at a barrier or shuffle, or ends. Who is next, and which block, is the order of launch
+// or is drawn at random, which must not matter to a kernel without races.
+//
+// A block in which threads wait for each other in vain, or a shuffle that a thread of the warp will never
+// come to, ends the process with a message.
+#ifndef SCD_TESTS_SUPPORT_CUDA_SHIM_GRID_H_
+#define SCD_TESTS_SUPPORT_CUDA_SHIM_GRID_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "tests/support/cuda_shim/vector_types.h"
+
+namespace scd::cuda_shim {
+
+struct Indices {
+  uint3 thread;
+  uint3 block;
+  dim3 block_dim;
+  dim3 grid_dim;
+};
+
+// Of the thread whose turn it is.
+extern Indices* indices;
+extern std::byte* dynamic_shared;
+
+// One grid runs at a time; the caller sees to that.
+void RunGrid(dim3 grid, dim3 block, std::size_t shared_bytes, absl::FunctionRef<void()> body);
+
+// For bodies.
+void SyncThreads();
+std::uint32_t Shuffle(std::uint32_t value, unsigned int from_lane);
+unsigned int ThisLane();
+
+// 0: in order; else blocks and threads are shuffled, differently for each seed.
+void SetOrder(std::uint64_t seed);
+
+}  // namespace scd::cuda_shim
+
+#endif  // SCD_TESTS_SUPPORT_CUDA_SHIM_GRID_H_
