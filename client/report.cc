@@ -44,6 +44,39 @@ std::string DescribeBundle(const v1::BundleInfo& bundle) {
   return absl::StrFormat("  bundle     %s at %s\n", Hex(bundle.digest()), bundle.path());
 }
 
+std::string DescribeTier(const v1::CodeStoreTier& tier) {
+  std::string out =
+      absl::StrCat("  codes      in ", tier.tier(), tier.place().empty() ? "" : " at ", tier.place());
+  if (tier.capacity_bytes() > 0) {
+    absl::StrAppend(&out, ": ", tier.blocks(), " blocks, ", ReadableBytes(tier.bytes()), " of ",
+                    ReadableBytes(tier.capacity_bytes()));
+  }
+  absl::StrAppend(&out, "; ", tier.hits(), " blocks found, ", tier.misses(), " not");
+  const std::uint64_t trouble =
+      tier.dropped_corrupt() + tier.read_failures() + tier.write_failures() + tier.queue_drops();
+  if (trouble > 0) {
+    absl::StrAppend(&out, "; ", tier.dropped_corrupt(), " damaged, ", tier.read_failures(), " not read, ",
+                    tier.write_failures() + tier.queue_drops(), " not written");
+  }
+  return out + "\n";
+}
+
+json TierJson(const v1::CodeStoreTier& tier) {
+  return {{"tier", tier.tier()},
+          {"place", tier.place()},
+          {"blocks", tier.blocks()},
+          {"bytes", tier.bytes()},
+          {"capacity_bytes", tier.capacity_bytes()},
+          {"hits", tier.hits()},
+          {"misses", tier.misses()},
+          {"evicted", tier.evicted()},
+          {"dropped_expired", tier.dropped_expired()},
+          {"dropped_corrupt", tier.dropped_corrupt()},
+          {"read_failures", tier.read_failures()},
+          {"write_failures", tier.write_failures()},
+          {"queue_drops", tier.queue_drops()}};
+}
+
 json ModelJson(const v1::ModelInfo& model) {
   return {{"description", model.description()},
           {"digest", absl::BytesToHexString(model.digest())},
@@ -145,6 +178,7 @@ std::string DescribeProducer(const v1::ProducerInfo& info) {
                   info.kv_pages_cached(), " kept, ", info.requests_in_flight(),
                   " requests in flight\n  so far     ", info.prefilled_tokens(), " tokens prefilled, ",
                   info.skipped_tokens(), " known before (", info.prefix_hits(), " requests)\n");
+  for (const v1::CodeStoreTier& tier : info.code_store_tiers()) absl::StrAppend(&out, DescribeTier(tier));
   return out;
 }
 
@@ -199,12 +233,15 @@ json ConsumerJson(const v1::ConsumerInfo& info) {
 json ProducerJson(const v1::ProducerInfo& info) {
   json bundles = json::array();
   for (const v1::BundleInfo& bundle : info.bundles()) bundles.push_back(BundleJson(bundle));
+  json tiers = json::array();
+  for (const v1::CodeStoreTier& tier : info.code_store_tiers()) tiers.push_back(TierJson(tier));
   return {{"version", info.version()},
           {"model", ModelJson(info.model())},
           {"bundles", bundles},
           {"backend", info.backend()},
           {"code_store_bytes", info.code_store_bytes()},
           {"code_store_capacity_bytes", info.code_store_capacity_bytes()},
+          {"code_store_tiers", tiers},
           {"prefilled_tokens", info.prefilled_tokens()},
           {"skipped_tokens", info.skipped_tokens()},
           {"prefix_hits", info.prefix_hits()},

@@ -20,8 +20,7 @@ bool CodeCollector::CanCut(const LayerPlan& plan, std::int64_t block_tokens) {
 }
 
 CodeCollector::CodeCollector(const LayerPlan& plan, std::int64_t block_tokens, std::int64_t first_token)
-    : codec_(plan.codec),
-      block_tokens_(block_tokens),
+    : block_tokens_(block_tokens),
       columns_(PlanColumns(plan)),
       next_begin_(first_token),
       places_(columns_.size(), Place{.block = 0, .token = first_token}) {}
@@ -43,16 +42,14 @@ void CodeCollector::Add(const LayerCode& code) {
   if (found == columns_.end()) return;
   const auto column = static_cast<std::size_t>(found - columns_.begin());
   Place& place = places_[column];
-  const auto bytes = [&](std::int64_t tokens) {
-    return static_cast<std::size_t>(PayloadBytes(codec_, code.kind, tokens, code.rank));
-  };
+  const PayloadCuts cuts(code);
   for (std::int64_t taken = 0; taken < code.num_tokens;) {
     Pending& pending = BlockAt(place.block);
     const std::int64_t count = std::min(code.num_tokens - taken, pending.end - place.token);
     std::string& payload = pending.payloads[column];
-    if (payload.empty()) payload.reserve(bytes(pending.end - pending.begin));
-    payload.append(code.payload, bytes(taken), bytes(taken + count) - bytes(taken));
+    const std::size_t begin = cuts.BytesBefore(taken);
     taken += count;
+    payload.append(code.payload, begin, cuts.BytesBefore(taken) - begin);
     place.token += count;
     if (place.token < pending.end) continue;
     ++pending.num_whole;

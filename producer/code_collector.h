@@ -49,7 +49,6 @@ class CodeCollector {
 
   Pending& BlockAt(std::size_t index);
 
-  const Codec codec_;
   const std::int64_t block_tokens_;
   const std::vector<CodeColumn> columns_;
   std::int64_t next_begin_;       // of the block after the last of pending_

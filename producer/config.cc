@@ -34,6 +34,12 @@ void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
 
   YamlSection store = root.Section("code_store");
   store.Int("capacity_mib", &config->code_store.capacity_mib, {.min = 0, .max = 1 << 24, .unit = "MiB"});
+  YamlSection disk = store.Section("disk");
+  disk.String("path", &config->code_store.disk.path);
+  disk.Int("capacity_mib", &config->code_store.disk.capacity_mib, {.min = 1, .max = 1 << 30, .unit = "MiB"});
+  disk.Int("ttl_seconds", &config->code_store.disk.ttl_seconds,
+           {.min = 0, .max = 3'153'600'000, .unit = "seconds"});
+  ReadRedisSettings(store.Section("redis"), /*writes=*/true, &config->code_store.redis);
 }
 
 }  // namespace scd

@@ -10,6 +10,7 @@
 #include "common/cache/kv_cache_settings.h"
 #include "common/config/yaml_reader.h"
 #include "common/model/model_source.h"
+#include "common/store/redis_settings.h"
 #include "kernels/backend_factory.h"
 
 namespace scd {
@@ -27,8 +28,16 @@ struct StreamConfig {
   std::int64_t max_streams = 256;           // at one time, waiting ones included; beyond: RESOURCE_EXHAUSTED
 };
 
+struct DiskStoreConfig {
+  std::string path;  // of the folder; empty: codes are not kept on disk
+  std::int64_t capacity_mib = 4096;
+  std::int64_t ttl_seconds = 604800;  // 0: blocks do not expire
+};
+
 struct CodeStoreConfig {
-  std::int64_t capacity_mib = 256;  // 0: no store
+  std::int64_t capacity_mib = 256;  // in memory; 0: none there
+  DiskStoreConfig disk;
+  RedisSettings redis = {};
 };
 
 struct ProducerConfig {

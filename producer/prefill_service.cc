@@ -12,6 +12,31 @@
 #include "grpcpp/server_context.h"
 
 namespace scd {
+namespace {
+
+void AddTier(const CodeStoreStats& stats, v1::ProducerInfo* info) {
+  const auto count = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  if (stats.tier == "memory") {
+    info->set_code_store_bytes(count(stats.size_bytes));
+    info->set_code_store_capacity_bytes(count(stats.capacity_bytes));
+  }
+  v1::CodeStoreTier& tier = *info->add_code_store_tiers();
+  tier.set_tier(stats.tier);
+  tier.set_place(stats.place);
+  tier.set_blocks(count(stats.num_blocks));
+  tier.set_bytes(count(stats.size_bytes));
+  tier.set_capacity_bytes(count(stats.capacity_bytes));
+  tier.set_hits(count(stats.hits));
+  tier.set_misses(count(stats.misses));
+  tier.set_evicted(count(stats.evicted));
+  tier.set_dropped_expired(count(stats.dropped_expired));
+  tier.set_dropped_corrupt(count(stats.dropped_corrupt));
+  tier.set_read_failures(count(stats.read_failures));
+  tier.set_write_failures(count(stats.write_failures));
+  tier.set_queue_drops(count(stats.queue_drops));
+}
+
+}  // namespace
 
 PrefillService::PrefillService(const PrefillServiceParts& parts)
     : parts_(parts),
@@ -85,11 +110,7 @@ grpc::ServerUnaryReactor* PrefillService::Info(grpc::CallbackServerContext* cont
                                                v1::ProducerInfo* response) {
   *response = parts_.info;
   if (parts_.store != nullptr) {
-    for (const CodeStoreStats& tier : parts_.store->stats()) {
-      if (tier.tier != "memory") continue;
-      response->set_code_store_bytes(static_cast<std::uint64_t>(tier.size_bytes));
-      response->set_code_store_capacity_bytes(static_cast<std::uint64_t>(tier.capacity_bytes));
-    }
+    for (const CodeStoreStats& tier : parts_.store->stats()) AddTier(tier, response);
   }
   const PrefillEngine::Stats stats = parts_.engine.stats();
   response->set_prefilled_tokens(static_cast<std::uint64_t>(stats.prefilled_tokens));

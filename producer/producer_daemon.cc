@@ -9,9 +9,9 @@
 #include "common/model/model_description.h"
 #include "common/model/transformer.h"
 #include "common/store/code_keys.h"
-#include "common/store/memory_code_store.h"
 #include "kernels/backend_factory.h"
 #include "kernels/status_macros.h"
+#include "producer/code_tiers.h"
 #include "producer/prefill_engine.h"
 #include "producer/prefill_service.h"
 
@@ -42,6 +42,14 @@ v1::ProducerInfo MakeInfo(const Model& model, const BundleSet& bundles, const Ba
   }
   info.set_backend(backend.Describe());
   return info;
+}
+
+// What the state of a prompt depends on besides the model itself. Codes outlive the process, and products in
+// fewer bits give others.
+Digest SeedOf(const Model& model, const Transformer& transformer, MathMode math, DType kv_dtype) {
+  const char* const products = math == MathMode::kF32 ? "f32" : math == MathMode::kBF16 ? "bf16" : "auto";
+  return StateSeed(model.digest, absl::StrCat(transformer.weights_description(), "; math ", products),
+                   kv_dtype);
 }
 
 absl::StatusOr<PrefillEngineOptions> EngineOptions(const ProducerConfig& config, const ModelConfig& model,
@@ -125,6 +133,7 @@ absl::Status ProducerDaemon::OpenFiles() {
   SCD_ASSIGN_OR_RETURN(model_, OpenModel(config_.model));
   SCD_ASSIGN_OR_RETURN(bundles_, BundleSet::Open(config_.bundles, model_->config, model_->digest,
                                                  model_->tokenizer->digest()));
+  SCD_RETURN_IF_ERROR(CheckCodeStore(config_.code_store));
   return EngineOptions(config_, model_->config, LongestPrompt()).status();
 }
 
@@ -139,10 +148,13 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
                        Transformer::Create(model_->config, *model_->weights, *backend_,
                                            {.max_positions = longest, .weights = model_->weights_format}));
   model_->description = DescribeLoaded(*model_, *parts->transformer);
-  if (config_.code_store.capacity_mib > 0) {
-    parts->store = std::make_unique<MemoryCodeStore>(config_.code_store.capacity_mib << 20);
-  }
   SCD_ASSIGN_OR_RETURN(const PrefillEngineOptions options, EngineOptions(config_, model_->config, longest));
+  const Digest seed = SeedOf(*model_, *parts->transformer, config_.backend.math, options.kv_dtype);
+  std::vector<CodeSource> sources;
+  for (const std::unique_ptr<Bundle>& bundle : bundles_->bundles()) {
+    sources.push_back({.bundle = bundle->digest(), .seed = seed, .block_tokens = options.block_tokens});
+  }
+  SCD_ASSIGN_OR_RETURN(parts->store, OpenCodeStore(config_.code_store, context.log, std::move(sources)));
   SCD_ASSIGN_OR_RETURN(parts->engine,
                        PrefillEngine::Create(*parts->transformer, options, parts->store.get()));
 
@@ -152,30 +164,26 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
     info.AddBundle(bundle->folder(), bundle->digest().ToHex());
   }
   AddEngineMetrics(context.metrics, *parts->engine);
-  if (parts->store != nullptr) {
-    context.metrics.AddGauge(
-        "scd_code_store_bytes", "Bytes of codes that the store holds.",
-        [store = parts->store.get()] { return static_cast<double>(store->stats()[0].size_bytes); });
-  }
+  if (parts->store != nullptr) AddCodeStoreMetrics(context.metrics, *parts->store);
 
-  parts->service = std::make_unique<PrefillService>(PrefillServiceParts{
-      .bundles = *bundles_,
-      .engine = *parts->engine,
-      .store = parts->store.get(),
-      .block_tokens = options.block_tokens,
-      .max_prompt_tokens = longest,
-      .queue_frames = config_.stream.queue_frames,
-      .max_streams = config_.stream.max_streams,
-      .stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds),
-      .info = MakeInfo(*model_, *bundles_, *backend_, longest),
-      .model_digest = model_->digest,
-      .state_seed = StateSeed(model_->digest, parts->transformer->weights_description(), options.kv_dtype),
-      .vocab_size = model_->config.vocab_size,
-      .log = context.log,
-      .metrics = parts->metrics,
-      .ended_calls = parts->ended_calls,
-      .requests = context.requests,
-      .traces = context.traces});
+  parts->service = std::make_unique<PrefillService>(
+      PrefillServiceParts{.bundles = *bundles_,
+                          .engine = *parts->engine,
+                          .store = parts->store.get(),
+                          .block_tokens = options.block_tokens,
+                          .max_prompt_tokens = longest,
+                          .queue_frames = config_.stream.queue_frames,
+                          .max_streams = config_.stream.max_streams,
+                          .stall_timeout = absl::Seconds(config_.stream.stall_timeout_seconds),
+                          .info = MakeInfo(*model_, *bundles_, *backend_, longest),
+                          .model_digest = model_->digest,
+                          .state_seed = seed,
+                          .vocab_size = model_->config.vocab_size,
+                          .log = context.log,
+                          .metrics = parts->metrics,
+                          .ended_calls = parts->ended_calls,
+                          .requests = context.requests,
+                          .traces = context.traces});
   parts_ = std::move(parts);
   return std::vector<NamedService>{{"scd.v1.Producer", parts_->service.get()}};
 }
@@ -186,7 +194,7 @@ std::string ProducerDaemon::Summary() const {
   };
   return absl::StrCat("model ", model_->description, " (", model_->digest.ToShortHex(), "), bundles ",
                       absl::StrJoin(bundles_->bundles(), ", ", bundle_name), ", backend ",
-                      backend_->Describe());
+                      backend_->Describe(), ", ", DescribeCodeStore(parts_->store.get()));
 }
 
 void ProducerDaemon::CancelRequests() {

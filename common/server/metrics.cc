@@ -1,5 +1,6 @@
 #include "common/server/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -41,24 +42,27 @@ class AllMetrics : public prometheus::Collectable {
     std::vector<prometheus::MetricFamily> families = registry.Collect();
     const absl::MutexLock lock(&mutex_);
     for (const CallbackMetric& gauge : gauges_) {
-      prometheus::MetricFamily family;
+      const auto same_name = std::find_if(families.begin(), families.end(),
+                                          [&gauge](const auto& family) { return family.name == gauge.name; });
+      prometheus::MetricFamily& family = same_name == families.end() ? families.emplace_back() : *same_name;
       family.name = gauge.name;
       family.help = gauge.help;
       family.type = gauge.type;
-      family.metric.emplace_back();
+      prometheus::ClientMetric& metric = family.metric.emplace_back();
+      for (const auto& [name, value] : gauge.labels) metric.label.push_back({name, value});
       if (gauge.type == prometheus::MetricType::Counter) {
-        family.metric.back().counter.value = gauge.read();
+        metric.counter.value = gauge.read();
       } else {
-        family.metric.back().gauge.value = gauge.read();
+        metric.gauge.value = gauge.read();
       }
-      families.push_back(std::move(family));
     }
     return families;
   }
 
-  void Add(prometheus::MetricType type, std::string name, std::string help, std::function<double()> read) {
+  void Add(prometheus::MetricType type, std::string name, std::string help, std::function<double()> read,
+           MetricsRegistry::Labels labels) {
     const absl::MutexLock lock(&mutex_);
-    gauges_.push_back({type, std::move(name), std::move(help), std::move(read)});
+    gauges_.push_back({type, std::move(name), std::move(help), std::move(read), std::move(labels)});
   }
 
   void ClearGauges() {
@@ -74,6 +78,7 @@ class AllMetrics : public prometheus::Collectable {
     std::string name;
     std::string help;
     std::function<double()> read;
+    MetricsRegistry::Labels labels;
   };
   mutable absl::Mutex mutex_;
   std::vector<CallbackMetric> gauges_ ABSL_GUARDED_BY(mutex_);
@@ -100,12 +105,16 @@ MetricsRegistry::~MetricsRegistry() {
   ClearGauges();
 }
 
-void MetricsRegistry::AddGauge(std::string name, std::string help, std::function<double()> read) {
-  impl_->all->Add(prometheus::MetricType::Gauge, std::move(name), std::move(help), std::move(read));
+void MetricsRegistry::AddGauge(std::string name, std::string help, std::function<double()> read,
+                               Labels labels) {
+  impl_->all->Add(prometheus::MetricType::Gauge, std::move(name), std::move(help), std::move(read),
+                  std::move(labels));
 }
 
-void MetricsRegistry::AddCounter(std::string name, std::string help, std::function<double()> read) {
-  impl_->all->Add(prometheus::MetricType::Counter, std::move(name), std::move(help), std::move(read));
+void MetricsRegistry::AddCounter(std::string name, std::string help, std::function<double()> read,
+                                 Labels labels) {
+  impl_->all->Add(prometheus::MetricType::Counter, std::move(name), std::move(help), std::move(read),
+                  std::move(labels));
 }
 
 void MetricsRegistry::ClearGauges() {

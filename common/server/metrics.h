@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,11 +28,12 @@ class MetricsRegistry {
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
   ~MetricsRegistry();
 
+  using Labels = std::map<std::string, std::string>;
   // A gauge whose value is asked for with each scrape. `read` must be callable until the registry dies or
-  // ClearGauges.
-  void AddGauge(std::string name, std::string help, std::function<double()> read);
+  // ClearGauges. Gauges of one name differ by their labels.
+  void AddGauge(std::string name, std::string help, std::function<double()> read, Labels labels = {});
   // The same for a count that never falls; its name ends in _total.
-  void AddCounter(std::string name, std::string help, std::function<double()> read);
+  void AddCounter(std::string name, std::string help, std::function<double()> read, Labels labels = {});
   // Drops what AddGauge and AddCounter made: no `read` is running or will run after it returns.
   void ClearGauges();
 

@@ -20,6 +20,7 @@ namespace scd {
 // One place where blocks are kept.
 struct CodeStoreStats {
   std::string tier;                 // one of a few fixed words: "memory", "disk", "redis"
+  std::string place;                // a folder or an address, for logs; empty in memory
   std::int64_t capacity_bytes = 0;  // 0: the place has no bound of its own
   std::int64_t num_blocks = 0;      // kept now, as far as this process knows
   std::int64_t size_bytes = 0;

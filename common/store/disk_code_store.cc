@@ -272,6 +272,7 @@ std::vector<CodeStoreStats> DiskCodeStore::stats() const {
   const absl::MutexLock lock(&mutex_);
   CodeStoreStats stats = counts_;
   stats.tier = "disk";
+  stats.place = options_.path;
   stats.capacity_bytes = index_.capacity_bytes();
   stats.num_blocks = index_.num_blocks();
   stats.size_bytes = index_.size_bytes();

@@ -339,6 +339,7 @@ std::vector<CodeStoreStats> RedisCodeStore::stats() const {
   const absl::MutexLock lock(&mutex_);
   CodeStoreStats stats = counts_;
   stats.tier = "redis";
+  stats.place = options_.server.ToString();
   stats.read_failures += num_failed_tries;
   return {stats};
 }

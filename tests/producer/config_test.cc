@@ -72,6 +72,9 @@ TEST(ProducerConfigTest, TheShippedFileHoldsTheDefaults) {
   EXPECT_EQ(config.stream.queue_frames, defaults.stream.queue_frames);
   EXPECT_EQ(config.stream.stall_timeout_seconds, defaults.stream.stall_timeout_seconds);
   EXPECT_EQ(config.code_store.capacity_mib, defaults.code_store.capacity_mib);
+  EXPECT_EQ(config.code_store.disk.path, defaults.code_store.disk.path);
+  EXPECT_EQ(config.code_store.disk.capacity_mib, defaults.code_store.disk.capacity_mib);
+  EXPECT_EQ(config.code_store.disk.ttl_seconds, defaults.code_store.disk.ttl_seconds);
   EXPECT_EQ(daemon.grpc.listen.ToString(), "127.0.0.1:7070");
   EXPECT_EQ(daemon.metrics_listen->ToString(), "127.0.0.1:9470");
   EXPECT_EQ(daemon.shutdown_grace_seconds, DaemonConfig().shutdown_grace_seconds);
@@ -100,6 +103,8 @@ TEST(ProducerConfigTest, EveryNumberHasItsRange) {
       {"stream.stall_timeout_seconds", "0", "3601", "1 to 3600 seconds"},
       {"stream.max_streams", "0", "65537", "1 to 65536 streams"},
       {"code_store.capacity_mib", "-1", "16777217", "0 to 16777216 MiB"},
+      {"code_store.disk.capacity_mib", "0", "1073741825", "1 to 1073741824 MiB"},
+      {"code_store.disk.ttl_seconds", "-1", "3153600001", "0 to 3153600000 seconds"},
   };
   for (const Case& c : cases) {
     for (const char* value : {c.below, c.above}) {

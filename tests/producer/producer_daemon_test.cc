@@ -156,13 +156,15 @@ TEST_F(ProducerDaemonTest, ServesScrapesAndStopsInTheMiddleOfAStream) {
   for (const char* text :
        {"scd_kv_pages_total 40", "scd_kv_pages_used ", "scd_kv_pages_cached 6",
         "scd_kv_pages_evicted_total 0", "scd_prefill_rows_total 100", "scd_prefill_rows_skipped_total 0",
-        "scd_prefix_hits_total 0", "scd_code_store_bytes ", "scd_transfer_bytes_total{kind=\"k\"}",
-        "scd_transfer_seconds_count 1", "scd_prompt_tokens_total{source=\"computed\"} 100",
+        "scd_prefix_hits_total 0", "scd_code_store_bytes{tier=\"memory\"} ",
+        "scd_transfer_bytes_total{kind=\"k\"}", "scd_transfer_seconds_count 1",
+        "scd_prompt_tokens_total{source=\"computed\"} 100",
         "scd_model_info{digest=", "scd_bundle_info{digest=", "scd_build_info{program=\"scd-producer\""}) {
     EXPECT_THAT(metrics, HasSubstr(text));
   }
   EXPECT_THAT(errors_, HasSubstr("scd-producer 0.1.0 listens on 127.0.0.1:"));
   EXPECT_THAT(errors_, HasSubstr(tiny_.folder(1)));
+  EXPECT_THAT(errors_, HasSubstr(", codes in memory (256 MiB)"));
   EXPECT_THAT(errors_, HasSubstr("status=ok"));
   EXPECT_THAT(errors_, HasSubstr("scd-producer ended"));
 }

@@ -11,11 +11,12 @@
 #include "common/server/grpc_server.h"
 #include "common/server/metrics.h"
 #include "common/server/request_tracker.h"
+#include "common/store/code_keys.h"
 #include "common/wire/frame_codec.h"
 #include "common/wire/transfer_checker.h"
 #include "grpcpp/client_context.h"
 #include "gtest/gtest.h"
-#include "common/store/code_keys.h"
+#include "producer/code_tiers.h"
 #include "producer/prefill_service.h"
 #include "scd/v1/producer.grpc.pb.h"
 #include "tests/producer/producer_rig.h"
@@ -26,6 +27,7 @@ namespace scd::testing {
 struct ServiceOptions {
   PrefillEngineOptions engine{.chunk_tokens = 64, .kv_tokens = 1024, .block_tokens = 16};
   std::int64_t store_bytes = 1 << 24;  // 0: no store
+  std::string disk_path = {};          // codes are kept there too
   std::int64_t queue_frames = 64;
   std::int64_t max_streams = 64;
   absl::Duration stall_timeout = absl::Seconds(60);
@@ -35,7 +37,14 @@ class ServiceRig {
  public:
   explicit ServiceRig(const ServiceOptions& options = {}) : store_(options.store_bytes) {
     TinyProducer& tiny = SharedTinyProducer();
-    CodeStore* const store = options.store_bytes > 0 ? &store_ : nullptr;
+    CodeStore* store = options.store_bytes > 0 ? &store_ : nullptr;
+    if (!options.disk_path.empty()) {
+      CodeStoreConfig config{.capacity_mib = options.store_bytes >> 20, .disk = {.path = options.disk_path}};
+      auto tiers = OpenCodeStore(config, log_);
+      EXPECT_TRUE(tiers.ok()) << tiers.status();
+      tiers_ = *std::move(tiers);
+      store = tiers_.get();
+    }
     auto engine = PrefillEngine::Create(tiny.transformer(), options.engine, store);
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -90,6 +99,7 @@ class ServiceRig {
   TransferMetrics metrics_{registry_};
   RequestMetrics ended_calls_{registry_, {"Prefill"}};
   RequestTracker requests_;
+  std::unique_ptr<CodeStore> tiers_;  // in place of store_
   std::unique_ptr<PrefillEngine> engine_;
   std::unique_ptr<PrefillService> service_;
   std::unique_ptr<GrpcServer> server_;

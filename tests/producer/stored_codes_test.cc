@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/producer/service_rig.h"
+#include "tests/support/temp_dir.h"
 
 namespace scd {
 namespace {
@@ -127,6 +128,40 @@ TEST(StoredCodesTest, EightClientsOfOneDocumentPrefillItOnce) {
   EXPECT_EQ(info.kv_pages_evicted(), 0u);
 }
 
+TEST(StoredCodesTest, CodesOnDiskOutliveTheProducer) {
+  const testing::TempDir dir;
+  const std::vector<std::int32_t> tokens = TestTokens(128);
+  Received fresh;
+  for (int run = 0; run < 2; ++run) {
+    ServiceRig rig({.disk_path = dir.File("codes")});
+    Gate gate(SharedTinyProducer().backend(), -1);  // counts
+    const Received received = Fetch(*rig.Stub(), PrefillOf(tokens));
+    ASSERT_TRUE(received.status.ok());
+    EXPECT_EQ(received.trailer->num_prefilled_tokens(), run == 0 ? 128u : 0u);
+    EXPECT_EQ(received.trailer->num_stored_tokens(), run == 0 ? 0u : 127u);
+    EXPECT_EQ(gate.num_calls() == 0, run == 1);
+    if (run == 0) fresh = received;
+    EXPECT_TRUE(received.codes == fresh.codes);
+    grpc::ClientContext context;
+    v1::ProducerInfo info;
+    ASSERT_TRUE(rig.Stub()->Info(&context, {}, &info).ok());
+    ASSERT_EQ(info.code_store_tiers_size(), 2);
+    EXPECT_EQ(info.code_store_tiers(0).tier(), "memory");
+    EXPECT_EQ(info.code_store_bytes(), info.code_store_tiers(0).bytes());
+    EXPECT_EQ(info.code_store_tiers(1).place(), dir.File("codes"));
+    EXPECT_EQ(info.code_store_tiers(1).blocks(), 8u);
+    EXPECT_EQ(info.code_store_tiers(1).hits(), run == 0 ? 0u : 8u);
+  }
+  // Behind what is known a longer prompt is prefilled whole: its pages are gone.
+  ServiceRig rig({.disk_path = dir.File("codes")});
+  const std::vector<std::int32_t> longer = Joined(tokens, TestTokens(20, 9));
+  const Received rest = Fetch(*rig.Stub(), PrefillOf(longer));
+  ASSERT_TRUE(rest.status.ok());
+  EXPECT_EQ(rest.trailer->num_prefilled_tokens(), 148u);
+  EXPECT_TRUE(rest.codes ==
+              ExpectedCodes(SharedTinyProducer().bundle(0), SharedTinyProducer().Plan(), longer, 1));
+}
+
 // Integer K is grouped by tokens: chunks and blocks are cut between groups.
 TEST(StoredCodesTest, IntegersAreStoredInWholeGroupsOrNotAtAll) {
   const testing::TinyProducer& tiny = SharedTinyProducer();
@@ -167,7 +202,7 @@ TEST(StoredCodesTest, NothingOfOneBundleOrPlanServesAnother) {
   v1::PrefillRequest other_bundle = PrefillOf(tokens);
   other_bundle.set_bundle_digest(std::string(tiny.bundle(1).digest().bytes()));
   const Received second = Fetch(*stub, other_bundle);
-  ASSERT_TRUE(second.status.ok());
+  ASSERT_TRUE(second.status.ok()) << second.status.error_message();
   EXPECT_EQ(second.header->num_stored_tokens(), 0u);
   EXPECT_EQ(second.header->bundle_digest(), other_bundle.bundle_digest());
   EXPECT_NE(second.codes, first.codes);

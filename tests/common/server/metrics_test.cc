@@ -34,6 +34,10 @@ TEST(MetricsTest, ScrapedOverHttp) {
   double pages = 3;
   registry.AddGauge("scd_kv_pages_used", "Pages.", [&pages] { return pages; });
   registry.AddCounter("scd_hits_total", "Hits.", [] { return 8.0; });
+  for (const char* tier : {"memory", "disk"}) {
+    registry.AddGauge("scd_blocks", "Blocks.", [tier] { return tier[0] == 'm' ? 4.0 : 5.0; },
+                      {{"tier", tier}});
+  }
 
   const auto server = MetricsServer::Start({"127.0.0.1", 0}, registry);
   ASSERT_TRUE(server.ok()) << server.status();
@@ -50,7 +54,8 @@ TEST(MetricsTest, ScrapedOverHttp) {
         "scd_prompt_tokens_total{source=\"transferred\"} 5", "scd_prompt_tokens_total{source=\"computed\"} 6",
         "scd_prompt_tokens_total{source=\"cached\"} 7", "scd_kv_pages_used 3",
         "# HELP scd_kv_pages_used Pages.", "# TYPE scd_kv_pages_used gauge", "scd_hits_total 8",
-        "# TYPE scd_hits_total counter"}) {
+        "# TYPE scd_hits_total counter",
+        "# TYPE scd_blocks gauge\nscd_blocks{tier=\"memory\"} 4\nscd_blocks{tier=\"disk\"} 5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(text, HasSubstr("scd_model_info{digest=\"0123\",model=\"a \\\"model\\\"\"} 1"));
