@@ -70,9 +70,9 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
     group
         ->add_option(
             "--mode", transfer.mode,
-            "How the prompt's state comes: codes (scd, reuse: no Patch layer), the producer's own KV (raw, "
-            "raw_rerope, quantized, quantized_rerope), that with some layers computed here (selective), or "
-            "native prefill (local)")
+            "How the prompt's state comes: codes (scd; reuse: no Patch layer; fused: one code for several "
+            "layers), the producer's own KV (raw, raw_rerope, quantized, quantized_rerope), that with "
+            "some layers computed here (selective), or native prefill (local)")
         ->check(CLI::IsMember(ModeNames()));
     group
         ->add_option("--policy", transfer.policy,

@@ -30,7 +30,8 @@ TEST(ConsumerConfigTest, DefaultsWithTheLeast) {
   EXPECT_EQ(config->mode, "scd");
   EXPECT_EQ(config->max_uncoded_tokens, 128);
   EXPECT_FALSE(config->plan.patch_layers.has_value());
-  EXPECT_EQ(config->plan.codec, Codec::kBF16);
+  EXPECT_FALSE(config->plan.codec.has_value());
+  EXPECT_FALSE(config->plan.distortion.has_value());
 }
 
 TEST(ConsumerConfigTest, EveryFieldIsRead) {
@@ -43,7 +44,8 @@ bundle: b
 producer: {address: "h:1", connect_timeout_ms: 10, transfer_timeout_ms: 20, queue_frames: 30}
 policy: require
 mode: local
-plan: {rank_k: 1, rank_v: 2, rank_h: 3, patch_layers: [4, 5], native_head: 6, native_tail: 7, codec: f32}
+plan: {rank_k: 1, rank_v: 2, rank_h: 3, patch_layers: [4, 5], native_head: 6, native_tail: 7, codec: f32,
+       distortion: 0.5}
 max_uncoded_tokens: 8
 max_cached_plans: 9
 kv_cache: {pages: 10, page_tokens: 11, dtype: bf16, prefix_sharing: false, swap_mib: 12}
@@ -69,6 +71,7 @@ limits: {default_max_tokens: 15, max_tokens: 16, max_prompt_tokens: 17, max_unse
   EXPECT_EQ(config->plan.native_head, 6);
   EXPECT_EQ(config->plan.native_tail, 7);
   EXPECT_EQ(config->plan.codec, Codec::kF32);
+  EXPECT_EQ(config->plan.distortion, 0.5);
   EXPECT_EQ(config->max_uncoded_tokens, 8);
   EXPECT_EQ(config->max_cached_plans, 9);
   EXPECT_EQ(config->kv_cache.pool.pages, 10);
@@ -96,7 +99,10 @@ TEST(ConsumerConfigTest, WrongFieldsAreNamed) {
       {std::string(kLeast) + "producer: {transfer_timeout_ms: 0}\n", "producer.transfer_timeout_ms"},
       {std::string(kLeast) + "plan: {patch_layers: some}\n", "plan.patch_layers"},
       {std::string(kLeast) + "plan: {rank_k: -3}\n", "plan.rank_k"},
-      {std::string(kLeast) + "plan: {codec: int3}\n", "plan.codec"},
+      {std::string(kLeast) + "plan: {codec: int3}\n",
+       "plan.codec: \"int3\" is none of bf16, f32, int8, int4, entropy"},
+      {std::string(kLeast) + "plan: {distortion: -0.5}\n", "plan.distortion"},
+      {std::string(kLeast) + "plan: {distortion: fine}\n", "plan.distortion"},
       {std::string(kLeast) + "plan: {recompute_layers: [3]}\n", "plan.recompute_layers"},
       {std::string(kLeast) + "plan: {recompute_layers: [4, 3]}\n", "plan.recompute_layers"},
       {std::string(kLeast) + "plan: {rank_q: 3}\n", "rank_k"},
@@ -139,6 +145,7 @@ TEST(ConsumerConfigTest, ShippedFileShowsTheDefaults) {
   EXPECT_EQ(shipped.mode, least->mode);
   EXPECT_EQ(shipped.max_uncoded_tokens, least->max_uncoded_tokens);
   EXPECT_EQ(shipped.max_cached_plans, least->max_cached_plans);
+  EXPECT_EQ(shipped.plan.codec, least->plan.codec);
   EXPECT_EQ(shipped.kv_cache.pool.memory_mib, least->kv_cache.pool.memory_mib);
   EXPECT_EQ(shipped.kv_cache.pool.page_tokens, least->kv_cache.pool.page_tokens);
   EXPECT_EQ(shipped.kv_cache.pool.dtype, least->kv_cache.pool.dtype);
