@@ -158,6 +158,9 @@ class SharedCodeStream final : public CodeStream,
       stats_.received_bytes += code.payload.size();
       stats_.transfer_ms = absl::ToDoubleMilliseconds(absl::Now() - start_);
       if (next_ == 1) stats_.first_frame_ms = stats_.transfer_ms;
+      if (request_.trace != nullptr) {
+        request_.trace->AddMoment(TraceTrack::kReceive, "from the shared store", DetailOf(code));
+      }
       sink_->OnCode(std::move(code));
     }
   }
