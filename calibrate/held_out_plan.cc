@@ -41,7 +41,8 @@ absl::StatusOr<PlanScore> HeldOutEvaluator::ScorePlan(const Bundle& bundle, cons
                            encoder->Encode(*encoder_workspace, stream, layer, kind,
                                            rows.rows(begin - item.begin, end - begin), begin));
       bytes += code.payload.size();
-      SCD_RETURN_IF_ERROR(rebuilder->Rebuild(*rebuilder_workspace, stream, code, item.sequence->view(layer)));
+      SCD_RETURN_IF_ERROR(rebuilder->Rebuild(*rebuilder_workspace, stream, code,
+                                             [&item](std::int64_t l) { return item.sequence->view(l); }));
       SCD_RETURN_IF_ERROR(backend.Synchronize(stream));
       begin = end;
     }
@@ -51,6 +52,12 @@ absl::StatusOr<PlanScore> HeldOutEvaluator::ScorePlan(const Bundle& bundle, cons
     for (std::size_t layer = 0; layer < plan.layers.size(); ++layer) {
       if (stop_.stop_requested()) return absl::CancelledError("stopped while a plan was measured");
       item->sources[layer] = StateSource::kNone;
+      if (plan.CodeComesLater(static_cast<std::int64_t>(layer))) {
+        SCD_ASSIGN_OR_RETURN(const ConstTensorView rows, LoadRows(*item, static_cast<std::int64_t>(layer),
+                                                                  CodeKind::kKV, PairSide::kProducer));
+        SCD_RETURN_IF_ERROR(
+            encoder->Keep(*encoder_workspace, stream, static_cast<std::int64_t>(layer), rows, item->begin));
+      }
       for (const SentKind& sent : SentKinds(plan.layers[layer])) {
         SCD_RETURN_IF_ERROR(transfer(*item, static_cast<std::int64_t>(layer), sent.kind));
       }

@@ -19,6 +19,7 @@ TapKinds EncodingTap::Wanted(std::int64_t layer) const {
   TapKinds wanted;
   if (chunk_end_ <= first_token_) return wanted;
   for (const SentKind& sent : Sent(layer)) wanted = wanted | TapFor(sent.kind);
+  if (encoder_.encoder->plan().CodeComesLater(layer)) wanted = wanted | TapFor(CodeKind::kKV);
   return wanted;
 }
 
@@ -37,6 +38,11 @@ absl::Status EncodingTap::OnLayer(const LayerView& view) {
     const std::int64_t cut = std::min(chunk_end_, (begin + granule - 1) / granule * granule);
     if (begin < cut) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, cut));
     if (cut < chunk_end_) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, cut, chunk_end_));
+  }
+  if (encoder_.encoder->plan().CodeComesLater(view.layer)) {
+    SCD_RETURN_IF_ERROR(encoder_.encoder->Keep(
+        *encoder_.workspace, *view.stream, view.layer,
+        RowsFor(CodeKind::kKV, view).rows(begin - chunk_begin_, chunk_end_ - begin), begin));
   }
   layer_begin_ = RequestTrace::TimeFor(trace_);
   return absl::OkStatus();

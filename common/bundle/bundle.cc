@@ -175,7 +175,8 @@ absl::StatusOr<FusedTranslator> Bundle::Fused(std::int64_t layer) const {
   };
   FusedTranslator out;
   SCD_ASSIGN_OR_RETURN(out.encoder, part("encoder"));
-  SCD_ASSIGN_OR_RETURN(out.encoder_bias, part("encoder_bias"));
+  SCD_ASSIGN_OR_RETURN(out.encoder_bias, tensors_->Get(TranslatorTensorName(manifest_.FusedGroup(layer).last,
+                                                                            CodeKind::kKV, "encoder_bias")));
   SCD_ASSIGN_OR_RETURN(out.decoder, part("decoder"));
   SCD_ASSIGN_OR_RETURN(out.decoder_bias, part("decoder_bias"));
   if (manifest_.fused.mlp_width == 0) return out;

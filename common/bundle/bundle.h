@@ -47,14 +47,15 @@ struct PatchTranslator {
   ConstTensorView mlp_out_bias;  // [hidden]
 };
 
-// One code for K and V of one layer, at the fitted rank:  Z = H_A encoder^T + encoder_bias;
+// One layer's part in the code for K and V of its group of layers, at the fitted rank:
+// Z = sum over the group of H_A encoder^T, + encoder_bias;
 // [K V] = Z decoder^T + decoder_bias + mlp_out silu([z_t z_t-1 ...] mlp_in^T + mlp_in_bias) + mlp_out_bias,
 // K before RoPE and after any k_norm. A token before the first one of a granule of kFusedGranule positions,
 // or before the first that codes came for, counts as z = 0. Where the maps are linear the mlp_ tensors are
 // empty and those terms absent.
 struct FusedTranslator {
   ConstTensorView encoder;       // [rank, hidden]
-  ConstTensorView encoder_bias;  // [rank]
+  ConstTensorView encoder_bias;  // [rank], the same for every layer of the group
   ConstTensorView decoder;       // [2 d_kv, rank], rows of K before those of V
   ConstTensorView decoder_bias;  // [2 d_kv]
   ConstTensorView mlp_in;        // [mlp_width, window rank]

@@ -18,11 +18,14 @@ void AddTranslator(std::int64_t layer, CodeKind kind, std::int64_t rank, std::in
 
 void AddFused(const BundleManifest& m, std::int64_t layer, std::vector<BundleTensor>& tensors) {
   const std::int64_t out = 2 * m.d_kv();
-  AddTranslator(layer, CodeKind::kKV, m.fused.rank, m.hidden_size, out, tensors);
-  if (m.fused.mlp_width == 0) return;
   const auto add = [&](std::string_view part, const Shape& shape) {
     tensors.push_back({TranslatorTensorName(layer, CodeKind::kKV, part), shape});
   };
+  add("encoder", {m.fused.rank, m.hidden_size});
+  if (layer == m.FusedGroup(layer).last) add("encoder_bias", {m.fused.rank});
+  add("decoder", {out, m.fused.rank});
+  add("decoder_bias", {out});
+  if (m.fused.mlp_width == 0) return;
   add("mlp_in", {m.fused.mlp_width, m.fused.window * m.fused.rank});
   add("mlp_in_bias", {m.fused.mlp_width});
   add("mlp_out", {out, m.fused.mlp_width});
@@ -63,7 +66,9 @@ std::vector<SentKind> FittedKinds(const BundleManifest& manifest, std::int64_t l
   if (std::find(candidates.begin(), candidates.end(), layer) != candidates.end()) {
     kinds.push_back({CodeKind::kH, manifest.ranks_h.back()});
   }
-  if (manifest.fused.rank > 0) kinds.push_back({CodeKind::kKV, manifest.fused.rank});
+  if (manifest.fused.rank > 0 && layer == manifest.FusedGroup(layer).last) {
+    kinds.push_back({CodeKind::kKV, manifest.fused.rank});
+  }
   return kinds;
 }
 

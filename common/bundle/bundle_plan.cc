@@ -99,10 +99,10 @@ absl::Status CheckRatePoint(const BundleManifest& m, const LayerPlan& plan) {
   return Bad("plan.rate_point", absl::StrCat(plan.rate_point, " is outside [0, ", count - 1, "]"));
 }
 
-// The rate point with this distortion.
+// The rate point with this distortion, which may come with the six digits that messages show.
 absl::StatusOr<std::int64_t> RatePointOf(const BundleManifest& m, double distortion) {
   const auto found = std::find_if(m.rate_points.begin(), m.rate_points.end(), [&](const RatePoint& point) {
-    return std::abs(point.distortion - distortion) <= 1e-6 * point.distortion;
+    return std::abs(point.distortion - distortion) <= 1e-5 * point.distortion;
   });
   if (found != m.rate_points.end()) return found - m.rate_points.begin();
   const auto append = [](std::string* out, const RatePoint& point) {
@@ -214,8 +214,12 @@ absl::StatusOr<std::vector<LayerRanks>> FusedLayers(const BundleManifest& m) {
   if (m.fused.rank == 0) {
     return Bad("mode", "fused: this bundle has no such translators: fit it again with fused.rank");
   }
-  return std::vector<LayerRanks>(static_cast<std::size_t>(m.num_layers),
-                                 {.treatment = LayerTreatment::kFused, .rank_kv = m.fused.rank});
+  std::vector<LayerRanks> layers(static_cast<std::size_t>(m.num_layers),
+                                 {.treatment = LayerTreatment::kFused});
+  for (std::int64_t first = 0; first < m.num_layers; first += m.fused.group) {
+    layers[static_cast<std::size_t>(m.FusedGroup(first).last)].rank_kv = m.fused.rank;
+  }
+  return layers;
 }
 
 // What a layer's treatment allows beside the layers before it.
@@ -227,6 +231,25 @@ absl::Status CheckMix(absl::string_view field, LayerTreatment treatment, LayerTr
   return Bad(field,
              "is treated in a way that does not mix with layer 0's: codes with codes, raw state before "
              "RoPE with recomputed layers, raw roped state with nothing else");
+}
+
+// Groups are whole, and each sends its code with its last layer.
+absl::Status CheckFused(const BundleManifest& m, const LayerPlan& plan, std::int64_t index,
+                        absl::string_view field) {
+  if (m.fused.rank == 0) return Bad(field, "this bundle has no Fused translators");
+  const LayerRange group = m.FusedGroup(index);
+  for (std::int64_t i = group.first; i <= group.last; ++i) {
+    if (plan.layers[static_cast<std::size_t>(i)].treatment == LayerTreatment::kFused) continue;
+    return Bad(field, absl::StrCat("is fused, but layer ", i, " of its group, ", group.first, " to ",
+                                   group.last, ", is not"));
+  }
+  const std::int64_t rank = plan.layers[static_cast<std::size_t>(index)].rank_kv;
+  const std::string kv = absl::StrCat(field, ".rank_kv");
+  if (index == group.last) return CheckWhole(kv, rank, m.fused.rank);
+  return rank == 0
+             ? absl::OkStatus()
+             : Bad(kv, absl::StrCat(rank, " given, but the code of this layer's group comes with layer ",
+                                    group.last));
 }
 
 absl::Status CheckLayer(const BundleManifest& m, const LayerPlan& plan, std::int64_t index) {
@@ -252,8 +275,7 @@ absl::Status CheckLayer(const BundleManifest& m, const LayerPlan& plan, std::int
       SCD_RETURN_IF_ERROR(CheckWhole(v, layer.rank_v, m.d_kv()));
       return CheckUnused({{h, layer.rank_h}, {residual, layer.residual}, {kv, layer.rank_kv}});
     case LayerTreatment::kFused:
-      if (m.fused.rank == 0) return Bad(field, "this bundle has no Fused translators");
-      SCD_RETURN_IF_ERROR(CheckWhole(kv, layer.rank_kv, m.fused.rank));
+      SCD_RETURN_IF_ERROR(CheckFused(m, plan, index, field));
       return CheckUnused(
           {{k, layer.rank_k}, {v, layer.rank_v}, {h, layer.rank_h}, {residual, layer.residual}});
     case LayerTreatment::kRecompute:

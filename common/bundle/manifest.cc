@@ -67,9 +67,10 @@ absl::Status ReadFitted(const JsonObject& parent, BundleManifest& m) {
 
 absl::Status ReadFused(const JsonObject& parent, BundleManifest& m) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("fused"));
-  SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "mlp_width", "window"}));
-  SCD_ASSIGN_OR_RETURN(m.fused.rank,
-                       object.Int("rank", 0, std::min({m.hidden_size, 2 * m.d_kv(), kMaxFusedRank})));
+  SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "group", "mlp_width", "window"}));
+  SCD_ASSIGN_OR_RETURN(m.fused.group, object.Int("group", 1, m.num_layers));
+  const std::int64_t widest = m.fused.group * std::min(m.hidden_size, 2 * m.d_kv());
+  SCD_ASSIGN_OR_RETURN(m.fused.rank, object.Int("rank", 0, std::min(widest, kMaxFusedRank)));
   const bool none = m.fused.rank == 0;
   SCD_ASSIGN_OR_RETURN(m.fused.mlp_width, object.Int("mlp_width", 0, none ? 0 : kMaxBundleWidth));
   SCD_ASSIGN_OR_RETURN(m.fused.window, object.Int("window", 1, m.fused.mlp_width == 0 ? 1 : kMaxFusedWindow));

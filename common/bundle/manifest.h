@@ -2,6 +2,7 @@
 #ifndef SCD_COMMON_BUNDLE_MANIFEST_H_
 #define SCD_COMMON_BUNDLE_MANIFEST_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,9 +44,10 @@ struct LayerErrors {
   double kv = 0;  // of K and V together, in units of their spread; 0 where nothing was fused
 };
 
-// Translators of one code for K and V together, one for every layer.
+// Translators of one code for K and V of each group of consecutive layers.
 struct FusedShape {
-  std::int64_t rank = 0;       // columns of the code; 0: the bundle has none
+  std::int64_t rank = 0;       // columns of a group's code; 0: the bundle has none
+  std::int64_t group = 1;      // layers of a group, from layer 0 on; the last group may have fewer
   std::int64_t mlp_width = 0;  // of the residual network; 0: the maps are linear
   std::int64_t window = 1;     // tokens that the network reads: this one and window - 1 before it
 
@@ -140,6 +142,11 @@ struct BundleManifest {
   Digest tensors_digest;  // "scd.bundle.tensors.v1" over the bytes of tensors.safetensors
 
   std::int64_t d_kv() const { return num_kv_heads * head_dim; }
+  // The group of Fused layers that a layer belongs to.
+  LayerRange FusedGroup(std::int64_t layer) const {
+    const std::int64_t first = layer - layer % fused.group;
+    return {.first = first, .last = std::min(first + fused.group, num_layers) - 1};
+  }
 };
 
 // INVALID_ARGUMENT naming the field; UNIMPLEMENTED for a newer version, FAILED_PRECONDITION for an older one,

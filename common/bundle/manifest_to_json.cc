@@ -81,7 +81,10 @@ std::string ManifestToJson(const BundleManifest& m) {
                         {"ranks_h", m.ranks_h},
                         {"candidate_layers", m.candidate_layers},
                         {"mlp_width", m.mlp_width}};
-  document["fused"] = {{"rank", m.fused.rank}, {"mlp_width", m.fused.mlp_width}, {"window", m.fused.window}};
+  document["fused"] = {{"rank", m.fused.rank},
+                       {"group", m.fused.group},
+                       {"mlp_width", m.fused.mlp_width},
+                       {"window", m.fused.window}};
   document["rates"] = Rates(m);
   document["untranslatable_ids"] = m.untranslatable_ids;
   document["layer_errors"] = Json::array();

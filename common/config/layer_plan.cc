@@ -83,8 +83,16 @@ std::optional<LayerRange> LayerPlan::recomputed() const {
   return LayerRange{group.front(), group.back()};
 }
 
+LayerRange LayerPlan::CodeLayers(std::int64_t layer) const {
+  LayerRange range{.first = layer, .last = layer};
+  if (layers[static_cast<std::size_t>(layer)].treatment != LayerTreatment::kFused) return range;
+  while (range.first > 0 && CodeComesLater(range.first - 1)) --range.first;
+  return range;
+}
+
 std::string LayerPlan::ToString() const {
   std::vector<std::int64_t> ranks_k, ranks_v, ranks_h, ranks_kv;
+  std::size_t num_fused = 0;
   for (const LayerRanks& layer : layers) {
     if (layer.treatment == LayerTreatment::kPatch) {
       ranks_h.push_back(layer.rank_h);
@@ -92,7 +100,8 @@ std::string LayerPlan::ToString() const {
       ranks_k.push_back(layer.rank_k);
       ranks_v.push_back(layer.rank_v);
     } else if (layer.treatment == LayerTreatment::kFused) {
-      ranks_kv.push_back(layer.rank_kv);
+      ++num_fused;
+      if (layer.rank_kv > 0) ranks_kv.push_back(layer.rank_kv);
     }
   }
   std::string text;
@@ -105,7 +114,8 @@ std::string LayerPlan::ToString() const {
                     "] at H ", RankRange(ranks_h), ", ");
   }
   if (!ranks_kv.empty()) {
-    absl::StrAppend(&text, "fused ", Layers(ranks_kv.size()), " at KV ", RankRange(ranks_kv), ", ");
+    absl::StrAppend(&text, "fused ", Layers(num_fused), " in ", ranks_kv.size(),
+                    ranks_kv.size() == 1 ? " group" : " groups", " at KV ", RankRange(ranks_kv), ", ");
   }
   for (const auto& [treatment, name] :
        {std::pair{LayerTreatment::kRaw, "raw "}, {LayerTreatment::kRawRoped, "raw roped "}}) {

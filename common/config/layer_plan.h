@@ -20,7 +20,7 @@ enum class LayerTreatment : std::uint8_t {
   kRawRoped,   // the producer's own K (after its RoPE) and V
   kRecompute,  // nothing: the consumer runs the layer, over the residual stream sent for the first of its
                // group
-  kFused,      // one code of K and V together, made from the attention input
+  kFused,      // one code for K and V of a group of layers, made from their attention inputs
 };
 
 // What a code stands for. The numbers are on the wire and in files: never renumber, only add.
@@ -34,7 +34,7 @@ struct LayerRanks {
   std::int64_t rank_v = 0;    // of V codes; kReuse and kRaw*
   std::int64_t rank_h = 0;    // of Z_H; kPatch
   std::int64_t residual = 0;  // columns of the residual stream (all: hidden); kRecompute, first of its group
-  std::int64_t rank_kv = 0;   // of Z_KV (all that was fitted); kFused
+  std::int64_t rank_kv = 0;   // of Z_KV (all that was fitted); kFused, last of its group
 
   friend bool operator==(const LayerRanks&, const LayerRanks&) = default;
 };
@@ -69,6 +69,13 @@ struct LayerPlan {
   std::vector<std::int64_t> patch_layers() const;
   // The recomputed group; absent where there is none. Valid plans have at most one.
   std::optional<LayerRange> recomputed() const;
+  // The layers whose K and V a code of `layer` holds: of kFused its group up to it, else the layer alone.
+  LayerRange CodeLayers(std::int64_t layer) const;
+  // What the layer shows is part of a code that a later layer of its group sends.
+  bool CodeComesLater(std::int64_t layer) const {
+    const LayerRanks& ranks = layers[static_cast<std::size_t>(layer)];
+    return ranks.treatment == LayerTreatment::kFused && ranks.rank_kv == 0;
+  }
   // The same codes are sent for both: native ranges do not matter.
   bool SendsAs(const LayerPlan& other) const {
     return layers == other.layers && codec == other.codec && rate_point == other.rate_point;

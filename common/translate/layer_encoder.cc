@@ -26,8 +26,11 @@ std::size_t IndexOf(CodeKind kind) {
 // What becomes of the rows of one kind of one layer.
 struct Sender {
   std::int64_t in_features = 0;                     // 0: not sent
-  std::int64_t rank = 0;                            // columns that are sent
+  std::int64_t rank = 0;                            // of the code
+  std::int64_t columns = 0;                         // that are computed; the code's others are not sent
   std::unique_ptr<PackedWeight> encoder = nullptr;  // null: the rows themselves are sent
+  // Of a group of Fused layers: the shares of the layers before this one, in order.
+  std::vector<std::unique_ptr<PackedWeight>> earlier = {};
   bool roped = false;                               // after RoPE
   std::unique_ptr<EntropyCoder> entropy = nullptr;  // null where the codec is of fixed size
 };
@@ -35,23 +38,34 @@ struct Sender {
 class EncoderWorkspace : public LayerEncoder::Workspace {
  public:
   struct Memory {
-    std::unique_ptr<Buffer> codes;             // [max_tokens, largest rank] f32 on the device
+    std::unique_ptr<Buffer> codes;             // [max_tokens, most columns] f32 on the device
     std::unique_ptr<Buffer> staging;           // the same in the staging type of the codec, for the way back
     std::unique_ptr<Buffer> positions;         // [max_tokens] i32 on the device; null where nothing is roped
     std::unique_ptr<Buffer> staged_positions;  // the same on the host
+    // Of the layers of a group but its last, each [max_tokens, hidden] f32 on the device.
+    std::vector<std::unique_ptr<Buffer>> kept;
+  };
+  // What one of `kept` holds.
+  struct Kept {
+    std::int64_t layer = -1;
+    std::int64_t first_token = 0;
+    std::int64_t num_tokens = 0;
   };
 
   EncoderWorkspace(const void* encoder, std::int64_t max_tokens, Memory memory)
-      : encoder_(encoder), max_tokens_(max_tokens), memory_(std::move(memory)) {}
+      : encoder_(encoder), max_tokens_(max_tokens), memory_(std::move(memory)), kept_(memory_.kept.size()) {}
 
   std::int64_t max_tokens() const override { return max_tokens_; }
   bool BelongsTo(const void* encoder) const { return encoder_ == encoder; }
   const Memory& memory() const { return memory_; }
+  std::vector<Kept>& kept() { return kept_; }  // what memory().kept holds
+  const std::vector<Kept>& kept() const { return kept_; }
 
  private:
   const void* const encoder_;
   const std::int64_t max_tokens_;
   const Memory memory_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace
@@ -64,15 +78,25 @@ class LayerEncoder::Impl {
   absl::Status Pack(const Bundle& bundle, const LayerPlan& plan) {
     const BundleManifest& m = bundle.manifest();
     heads_ = {m.num_kv_heads, m.head_dim};
+    hidden_ = m.hidden_size;
+    for (std::int64_t layer = 0; layer < static_cast<std::int64_t>(plan.layers.size()); ++layer) {
+      kept_places_.push_back(plan.CodeComesLater(layer) ? layer - plan.CodeLayers(layer).first : kNotKept);
+    }
     senders_.resize(plan.layers.size());
     for (std::size_t i = 0; i < plan.layers.size(); ++i) {
       const LayerRanks& ranks = plan.layers[i];
       for (const SentKind& sent : SentKinds(ranks)) {
         Sender& sender = senders_[i][IndexOf(sent.kind)];
         const auto layer = static_cast<std::int64_t>(i);
-        SCD_ASSIGN_OR_RETURN(sender, MakeSender(bundle, layer, ranks.treatment, sent));
-        SCD_ASSIGN_OR_RETURN(sender.entropy, EntropyCoderFor(bundle, plan, layer, sent));
-        largest_rank_ = std::max(largest_rank_, sender.rank);
+        SCD_ASSIGN_OR_RETURN(std::unique_ptr<EntropyCoder> entropy,
+                             EntropyCoderFor(bundle, plan, layer, sent, UnsentColumns::kCutOff));
+        const std::int64_t columns = entropy == nullptr ? sent.rank : entropy->rank();
+        SCD_ASSIGN_OR_RETURN(sender, MakeSender(bundle, plan, layer, sent, columns));
+        sender.rank = sent.rank;
+        sender.columns = columns;
+        sender.entropy = std::move(entropy);
+        most_columns_ = std::max(most_columns_, columns);
+        most_kept_ = std::max(most_kept_, sender.earlier.size());
         any_roped_ = any_roped_ || sender.roped;
       }
     }
@@ -81,7 +105,7 @@ class LayerEncoder::Impl {
 
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const {
     if (max_tokens < 1) return absl::InvalidArgumentError("an encoder's workspace holds at least one token");
-    const auto numbers = static_cast<std::size_t>(max_tokens * largest_rank_);
+    const auto numbers = static_cast<std::size_t>(max_tokens * most_columns_);
     EncoderWorkspace::Memory memory;
     SCD_ASSIGN_OR_RETURN(memory.codes, backend_.Allocate(MemoryKind::kDevice, numbers * sizeof(float)));
     SCD_ASSIGN_OR_RETURN(memory.staging,
@@ -91,26 +115,38 @@ class LayerEncoder::Impl {
       SCD_ASSIGN_OR_RETURN(memory.positions, backend_.Allocate(MemoryKind::kDevice, bytes));
       SCD_ASSIGN_OR_RETURN(memory.staged_positions, backend_.Allocate(MemoryKind::kStaging, bytes));
     }
+    for (std::size_t i = 0; i < most_kept_; ++i) {
+      SCD_ASSIGN_OR_RETURN(memory.kept.emplace_back(),
+                           backend_.Allocate(MemoryKind::kDevice,
+                                             static_cast<std::size_t>(max_tokens * hidden_) * sizeof(float)));
+    }
     return std::make_unique<EncoderWorkspace>(this, max_tokens, std::move(memory));
+  }
+
+  absl::Status Keep(Workspace& workspace, Stream& stream, std::int64_t layer, const ConstTensorView& rows,
+                    std::int64_t first_token) const {
+    SCD_ASSIGN_OR_RETURN(EncoderWorkspace* const own, Own(workspace));
+    const bool known = layer >= 0 && layer < static_cast<std::int64_t>(kept_places_.size());
+    const std::int64_t place = known ? kept_places_[static_cast<std::size_t>(layer)] : kNotKept;
+    if (place == kNotKept) {
+      return absl::InvalidArgumentError(absl::StrCat("Keep: the plan sends no later code for layer ", layer));
+    }
+    SCD_RETURN_IF_ERROR(CheckRows(*own, rows, hidden_, first_token));
+    const auto index = static_cast<std::size_t>(place);
+    own->kept()[index] = {.layer = layer, .first_token = first_token, .num_tokens = rows.dim(0)};
+    return backend_.Copy(stream, own->memory().kept[index]->View(DType::kF32, rows.shape()), rows);
   }
 
   absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
                                    const ConstTensorView& rows, std::int64_t first_token) const {
-    auto* const own = dynamic_cast<EncoderWorkspace*>(&workspace);
-    if (own == nullptr || !own->BelongsTo(this)) {
-      return absl::InvalidArgumentError("Encode: the workspace is another encoder's");
-    }
+    SCD_ASSIGN_OR_RETURN(EncoderWorkspace* const own, Own(workspace));
     SCD_ASSIGN_OR_RETURN(const Sender* const sender, Find(layer, kind));
-    const std::int64_t num_tokens = rows.rank() == 2 ? rows.dim(0) : 0;
-    if (num_tokens < 1 || num_tokens > own->max_tokens() || first_token < 0 ||
-        rows.dim(1) != sender->in_features) {
-      return absl::InvalidArgumentError(absl::StrCat("Encode: rows have shape ", rows.shape().ToString(),
-                                                     " from position ", first_token, ", expected [1 to ",
-                                                     own->max_tokens(), ", ", sender->in_features, "]"));
-    }
-    const Shape shape{num_tokens, sender->rank};
+    SCD_RETURN_IF_ERROR(CheckRows(*own, rows, sender->in_features, first_token));
+    const std::int64_t num_tokens = rows.dim(0);
+    const Shape shape{num_tokens, sender->columns};
     const TensorView staging = own->memory().staging->View(StagingDType(codec_), shape);
-    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers, Send(*own, stream, *sender, rows, first_token));
+    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers,
+                         Send(*own, stream, *sender, layer, rows, first_token));
     SCD_RETURN_IF_ERROR(backend_.Copy(stream, staging, numbers));
     SCD_RETURN_IF_ERROR(backend_.Synchronize(stream));
     LayerCode code{.layer = layer,
@@ -134,38 +170,61 @@ class LayerEncoder::Impl {
   }
 
  private:
-  absl::StatusOr<Sender> MakeSender(const Bundle& bundle, std::int64_t layer, LayerTreatment treatment,
-                                    const SentKind& sent) const {
+  absl::StatusOr<EncoderWorkspace*> Own(Workspace& workspace) const {
+    auto* const own = dynamic_cast<EncoderWorkspace*>(&workspace);
+    if (own != nullptr && own->BelongsTo(this)) return own;
+    return absl::InvalidArgumentError("LayerEncoder: the workspace is another encoder's");
+  }
+
+  static absl::Status CheckRows(const EncoderWorkspace& own, const ConstTensorView& rows,
+                                std::int64_t in_features, std::int64_t first_token) {
+    const std::int64_t num_tokens = rows.rank() == 2 ? rows.dim(0) : 0;
+    if (num_tokens >= 1 && num_tokens <= own.max_tokens() && first_token >= 0 && rows.dim(1) == in_features) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("LayerEncoder: rows have shape ", rows.shape().ToString(),
+                                                   " from position ", first_token, ", expected [1 to ",
+                                                   own.max_tokens(), ", ", in_features, "]"));
+  }
+
+  absl::StatusOr<Sender> MakeSender(const Bundle& bundle, const LayerPlan& plan, std::int64_t layer,
+                                    const SentKind& sent, std::int64_t columns) const {
     const BundleManifest& m = bundle.manifest();
+    const LayerTreatment treatment = plan.layers[static_cast<std::size_t>(layer)].treatment;
     switch (treatment) {
       case LayerTreatment::kReuse: {
         SCD_ASSIGN_OR_RETURN(const ReuseTranslator reuse, bundle.Reuse(layer, sent.kind, sent.rank));
-        return Translating(reuse.encoder, reuse.encoder_bias);
+        return Translating(reuse.encoder, reuse.encoder_bias, columns);
       }
       case LayerTreatment::kPatch: {
         SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, sent.rank));
-        return Translating(patch.encoder, patch.encoder_bias);
+        return Translating(patch.encoder, patch.encoder_bias, columns);
       }
       case LayerTreatment::kFused: {
         SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
-        return Translating(fused.encoder, fused.encoder_bias);
+        SCD_ASSIGN_OR_RETURN(Sender sender, Translating(fused.encoder, fused.encoder_bias, columns));
+        for (std::int64_t l = plan.CodeLayers(layer).first; l < layer; ++l) {
+          SCD_ASSIGN_OR_RETURN(const FusedTranslator share, bundle.Fused(l));
+          SCD_ASSIGN_OR_RETURN(sender.earlier.emplace_back(),
+                               backend_.PackWeight(share.encoder.rows(0, columns), ConstTensorView()));
+        }
+        return sender;
       }
       case LayerTreatment::kRaw:
       case LayerTreatment::kRawRoped:
         return Sender{.in_features = m.d_kv(),
-                      .rank = sent.rank,
-                      .encoder = nullptr,
-                      .roped = treatment == LayerTreatment::kRawRoped && sent.kind == CodeKind::kK,
-                      .entropy = nullptr};
+                      .roped = treatment == LayerTreatment::kRawRoped && sent.kind == CodeKind::kK};
       case LayerTreatment::kRecompute:
-        return Sender{.in_features = m.hidden_size, .rank = sent.rank};
+        return Sender{.in_features = m.hidden_size};
     }
     return absl::InvalidArgumentError("Encode: the plan has a treatment that is none");
   }
 
-  absl::StatusOr<Sender> Translating(const ConstTensorView& weight, const ConstTensorView& bias) const {
-    Sender sender{.in_features = weight.dim(1), .rank = weight.dim(0)};
-    SCD_ASSIGN_OR_RETURN(sender.encoder, backend_.PackWeight(weight, bias));
+  // By the first `columns` rows of the map.
+  absl::StatusOr<Sender> Translating(const ConstTensorView& weight, const ConstTensorView& bias,
+                                     std::int64_t columns) const {
+    Sender sender{.in_features = weight.dim(1)};
+    SCD_ASSIGN_OR_RETURN(sender.encoder, backend_.PackWeight(weight.rows(0, columns), bias.rows(0, columns)));
     return sender;
   }
 
@@ -178,12 +237,19 @@ class LayerEncoder::Impl {
         "Encode: the plan sends no ", std::string(CodeKindName(kind)), " codes for layer ", layer));
   }
 
-  // rows -> what is sent of them, [tokens, rank] f32 on the device.
+  // rows -> what is sent of them, [tokens, columns] f32 on the device.
   absl::StatusOr<ConstTensorView> Send(const EncoderWorkspace& own, Stream& stream, const Sender& sender,
-                                       const ConstTensorView& rows, std::int64_t first_token) const {
-    const TensorView codes = own.memory().codes->View(DType::kF32, Shape{rows.dim(0), sender.rank});
+                                       std::int64_t layer, const ConstTensorView& rows,
+                                       std::int64_t first_token) const {
+    const TensorView codes = own.memory().codes->View(DType::kF32, Shape{rows.dim(0), sender.columns});
     if (sender.encoder != nullptr) {
       SCD_RETURN_IF_ERROR(backend_.MatMul(stream, rows, *sender.encoder, codes));
+      for (std::size_t i = 0; i < sender.earlier.size(); ++i) {
+        const std::int64_t before = layer - static_cast<std::int64_t>(sender.earlier.size() - i);
+        SCD_ASSIGN_OR_RETURN(const ConstTensorView kept, KeptRows(own, i, before, first_token, rows.dim(0)));
+        SCD_RETURN_IF_ERROR(
+            backend_.MatMul(stream, kept, *sender.earlier[i], codes, {.accumulate = true, .columns = {}}));
+      }
       return ConstTensorView(codes);
     }
     if (!sender.roped) return rows;
@@ -204,12 +270,30 @@ class LayerEncoder::Impl {
     return ConstTensorView(codes);
   }
 
+  absl::StatusOr<ConstTensorView> KeptRows(const EncoderWorkspace& own, std::size_t place, std::int64_t layer,
+                                           std::int64_t first_token, std::int64_t num_tokens) const {
+    const EncoderWorkspace::Kept& kept = own.kept()[place];
+    const std::int64_t begin = first_token - kept.first_token;
+    if (kept.layer != layer || begin < 0 || begin > kept.num_tokens - num_tokens) {
+      return absl::InvalidArgumentError(absl::StrCat("Encode: the rows of layer ", layer, ", positions ",
+                                                     first_token, " to ", first_token + num_tokens - 1,
+                                                     ", were not kept"));
+    }
+    const TensorView rows = own.memory().kept[place]->View(DType::kF32, Shape{kept.num_tokens, hidden_});
+    return ConstTensorView(rows.rows(begin, num_tokens));
+  }
+
+  static constexpr std::int64_t kNotKept = -1;
+
   const RopeTable rope_;
   Backend& backend_;
   const Codec codec_;
   std::pair<std::int64_t, std::int64_t> heads_;  // K/V heads, head_dim
   std::vector<std::array<Sender, kKinds>> senders_;
-  std::int64_t largest_rank_ = 0;
+  std::int64_t hidden_ = 0;
+  std::vector<std::int64_t> kept_places_;  // by layer: which of the workspace's `kept`, or kNotKept
+  std::size_t most_kept_ = 0;
+  std::int64_t most_columns_ = 0;
   bool any_roped_ = false;
 };
 
@@ -230,6 +314,11 @@ absl::StatusOr<std::unique_ptr<LayerEncoder>> LayerEncoder::Create(const Bundle&
 absl::StatusOr<std::unique_ptr<LayerEncoder::Workspace>> LayerEncoder::CreateWorkspace(
     std::int64_t max_tokens) const {
   return impl_->CreateWorkspace(max_tokens);
+}
+
+absl::Status LayerEncoder::Keep(Workspace& workspace, Stream& stream, std::int64_t layer,
+                                ConstTensorView rows, std::int64_t first_token) const {
+  return impl_->Keep(workspace, stream, layer, rows, first_token);
 }
 
 absl::StatusOr<LayerCode> LayerEncoder::Encode(Workspace& workspace, Stream& stream, std::int64_t layer,

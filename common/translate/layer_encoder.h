@@ -1,6 +1,7 @@
 // The producer's side of translation: rows of K, V, the attention input or the residual stream of one layer
 // -> codes. Z = A W_enc + b (paper: Reuse encoder, ridge; Patch encoder, reduced-rank ridge). Means are
-// folded into b. Raw layers and residuals are sent as they are, in the plan's codec.
+// folded into b. The code of a group of Fused layers is the sum of its layers' shares. Raw layers and
+// residuals are sent as they are, in the plan's codec.
 #ifndef SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 
@@ -33,7 +34,14 @@ class LayerEncoder {
   const LayerPlan& plan() const { return plan_; }
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH, kResidual), f32 on the backend's
+  // rows [tokens, hidden]: the attention input of a Fused layer that is not the last of its group, f32 on the
+  // device, of positions first_token .. first_token + tokens - 1. They are copied into the workspace for the
+  // Encode calls of the group's last layer, whose rows they must cover; Keep of the same layer replaces them.
+  // INVALID_ARGUMENT for any other layer.
+  absl::Status Keep(Workspace& workspace, Stream& stream, std::int64_t layer, ConstTensorView rows,
+                    std::int64_t first_token) const;
+
+  // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH, kResidual, kKV), f32 on the backend's
   // device, of positions first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT
   // for a kind that the plan does not send for this layer; OUT_OF_RANGE for positions beyond `rope` where K
   // is roped.

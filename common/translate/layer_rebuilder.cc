@@ -55,31 +55,13 @@ class LayerRebuilder::Impl {
     widths_.d_kv = m.d_kv();
     widths_.codec = plan_.codec;
     decoders_.resize(plan_.layers.size());
-    for (std::size_t i = 0; i < plan_.layers.size(); ++i) {
-      const LayerRanks& ranks = plan_.layers[i];
-      const auto layer = static_cast<std::int64_t>(i);
-      LayerDecoders& out = decoders_[i];
-      SCD_RETURN_IF_ERROR(CheckProjection(m, layer, projections_[i]));
-      if (ranks.treatment == LayerTreatment::kReuse) {
-        SCD_ASSIGN_OR_RETURN(const ReuseTranslator k, bundle.Reuse(layer, CodeKind::kK, ranks.rank_k));
-        SCD_ASSIGN_OR_RETURN(const ReuseTranslator v, bundle.Reuse(layer, CodeKind::kV, ranks.rank_v));
-        SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(k.decoder, k.decoder_bias));
-        SCD_ASSIGN_OR_RETURN(out.v, backend_.PackWeight(v.decoder, v.decoder_bias));
-      } else if (ranks.treatment == LayerTreatment::kPatch) {
-        SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
-        SCD_ASSIGN_OR_RETURN(out.patch, PatchDecoder::Create(patch, projections_[i], backend_));
-        widths_.inner = std::max(widths_.inner, out.patch->work_width());
-      } else if (ranks.treatment == LayerTreatment::kFused) {
-        SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
-        SCD_RETURN_IF_ERROR(PackFused(fused, m.d_kv(), out));
-      }
-      for (const SentKind& sent : SentKinds(ranks)) {
-        SCD_ASSIGN_OR_RETURN(out.entropy[static_cast<std::size_t>(sent.kind) - 1],
-                             EntropyCoderFor(bundle, plan_, layer, sent));
-        if (sent.kind != CodeKind::kResidual) {
-          widths_.largest_rank = std::max(widths_.largest_rank, sent.rank);
-        }
-      }
+    const auto num_layers = static_cast<std::int64_t>(plan_.layers.size());
+    for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+      SCD_RETURN_IF_ERROR(CheckProjection(m, layer, projections_[static_cast<std::size_t>(layer)]));
+      SCD_RETURN_IF_ERROR(MakeCoders(bundle, layer));
+    }
+    for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+      SCD_RETURN_IF_ERROR(PackLayer(bundle, layer, decoders_[static_cast<std::size_t>(layer)]));
     }
     return absl::OkStatus();
   }
@@ -88,42 +70,36 @@ class LayerRebuilder::Impl {
     return RebuilderWorkspace::Create(this, backend_, widths_, max_tokens);
   }
 
-  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
-                       const PagedKv& pages) const {
+  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code, LayerPages pages) const {
     SCD_RETURN_IF_ERROR(CheckCode(code));
     if (code.first_token > rope_.cos.dim(0) - code.num_tokens) {
       return absl::OutOfRangeError(absl::StrCat("Rebuild: ", code.num_tokens, " tokens from position ",
                                                 code.first_token, " go over the last position, ",
                                                 rope_.cos.dim(0) - 1));
     }
-    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
-    if (decoders.k != nullptr) {
-      const auto decode = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t) -> absl::Status {
-        if (code.kind != CodeKind::kV) {
-          SCD_RETURN_IF_ERROR(backend_.DecodeIntoKv(stream, own.codes(), *decoders.k, KvPart::kK,
-                                                    own.positions(), &rope_, pages));
-        }
-        if (code.kind == CodeKind::kK) return absl::OkStatus();
-        return backend_.DecodeIntoKv(stream, own.codes(), *decoders.v, KvPart::kV, own.positions(), nullptr,
-                                     pages);
-      };
-      return InSlices(workspace, stream, code, /*keep_bf16=*/true, decode);
-    }
+    const bool in_one_pass = decoders_[static_cast<std::size_t>(code.layer)].k != nullptr;
+    const LayerRange layers = plan_.CodeLayers(code.layer);
     const auto rebuild = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t count) -> absl::Status {
-      const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
-      const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
-      SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, k, v));
-      if (!k.empty() && !ArrivesRoped(code.layer)) {
-        SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
+      for (std::int64_t layer = layers.first; layer <= layers.last; ++layer) {
+        SCD_RETURN_IF_ERROR(in_one_pass ? DecodeIntoPages(own, stream, code.kind, layer, pages(layer))
+                                        : RebuildLayer(own, stream, code, layer, count, pages(layer)));
       }
-      return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
+      return absl::OkStatus();
     };
-    return InSlices(workspace, stream, code, /*keep_bf16=*/false, rebuild);
+    return InSlices(workspace, stream, code, /*keep_bf16=*/in_one_pass, rebuild);
+  }
+
+  absl::Status RebuildOne(Workspace& workspace, Stream& stream, const LayerCode& code,
+                          const PagedKv& pages) const {
+    SCD_RETURN_IF_ERROR(CheckCode(code));
+    SCD_RETURN_IF_ERROR(CheckOneLayer(code));
+    return Rebuild(workspace, stream, code, [&pages](std::int64_t) { return pages; });
   }
 
   absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, const TensorView& k,
                       const TensorView& v) const {
     SCD_RETURN_IF_ERROR(CheckCode(code));
+    SCD_RETURN_IF_ERROR(CheckOneLayer(code));
     for (const auto& [view, needed] :
          {std::pair{k, code.kind != CodeKind::kV}, {v, code.kind != CodeKind::kK}}) {
       if (needed && !(view.shape() == Shape{code.num_tokens, widths_.d_kv})) {
@@ -134,13 +110,20 @@ class LayerRebuilder::Impl {
     }
     return InSlices(workspace, stream, code, /*keep_bf16=*/false,
                     [&](RebuilderWorkspace& own, std::int64_t begin, std::int64_t count) -> absl::Status {
-                      return DecodeUploaded(own, stream, code,
+                      return DecodeUploaded(own, stream, code, code.layer,
                                             code.kind == CodeKind::kV ? TensorView() : k.rows(begin, count),
                                             code.kind == CodeKind::kK ? TensorView() : v.rows(begin, count));
                     });
   }
 
  private:
+  absl::Status CheckOneLayer(const LayerCode& code) const {
+    const LayerRange layers = plan_.CodeLayers(code.layer);
+    if (layers.size() == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: the code of layer ", code.layer,
+                                                   " holds layers ", layers.first, " to ", layers.last));
+  }
+
   absl::Status CheckCode(const LayerCode& code) const {
     const auto bad = [&](const auto&... what) {
       return absl::InvalidArgumentError(absl::StrCat("LayerRebuilder: code of layer ", code.layer, " ",
@@ -191,12 +174,37 @@ class LayerRebuilder::Impl {
     return status.ok() ? ended : status;
   }
 
-  // The uploaded codes -> k (before RoPE) and v, [count, d_kv].
+  // The uploaded codes -> K and V of one layer, by maps alone.
+  absl::Status DecodeIntoPages(const RebuilderWorkspace& own, Stream& stream, CodeKind kind,
+                               std::int64_t layer, const PagedKv& pages) const {
+    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(layer)];
+    if (kind != CodeKind::kV) {
+      SCD_RETURN_IF_ERROR(backend_.DecodeIntoKv(stream, own.codes(), *decoders.k, KvPart::kK, own.positions(),
+                                                &rope_, pages));
+    }
+    if (kind == CodeKind::kK) return absl::OkStatus();
+    return backend_.DecodeIntoKv(stream, own.codes(), *decoders.v, KvPart::kV, own.positions(), nullptr,
+                                 pages);
+  }
+
+  // The same by way of K and V as rows.
+  absl::Status RebuildLayer(const RebuilderWorkspace& own, Stream& stream, const LayerCode& code,
+                            std::int64_t layer, std::int64_t count, const PagedKv& pages) const {
+    const TensorView k = code.kind == CodeKind::kV ? TensorView() : own.k(count);
+    const TensorView v = code.kind == CodeKind::kK ? TensorView() : own.v(count);
+    SCD_RETURN_IF_ERROR(DecodeUploaded(own, stream, code, layer, k, v));
+    if (!k.empty() && !ArrivesRoped(layer)) {
+      SCD_RETURN_IF_ERROR(backend_.Rope(stream, Heads(k), own.positions(), rope_));
+    }
+    return backend_.WriteKv(stream, Heads(k), Heads(v), own.positions(), pages);
+  }
+
+  // The uploaded codes -> k (before RoPE) and v of one layer, [count, d_kv].
   absl::Status DecodeUploaded(const RebuilderWorkspace& own, Stream& stream, const LayerCode& code,
-                              const TensorView& k, const TensorView& v) const {
-    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
+                              std::int64_t layer, const TensorView& k, const TensorView& v) const {
+    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(layer)];
     const ConstTensorView codes = own.codes();
-    if (IsRaw(code.layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
+    if (IsRaw(layer)) return backend_.Copy(stream, code.kind == CodeKind::kK ? k : v, codes);
     if (decoders.k != nullptr) {
       if (code.kind != CodeKind::kV) SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.k, k));
       return code.kind == CodeKind::kK ? absl::OkStatus() : backend_.MatMul(stream, codes, *decoders.v, v);
@@ -209,17 +217,62 @@ class LayerRebuilder::Impl {
     return decoders.patch->Decode(stream, codes, work, k, v);
   }
 
+  // Coders of what the layer sends, and the room that its codes take. Networks read whole codes.
+  absl::Status MakeCoders(const Bundle& bundle, std::int64_t layer) {
+    const bool whole = TreatmentOf(layer) == LayerTreatment::kPatch || bundle.manifest().fused.mlp_width > 0;
+    for (const SentKind& sent : SentKinds(plan_.layers[static_cast<std::size_t>(layer)])) {
+      if (sent.kind == CodeKind::kResidual) continue;
+      std::unique_ptr<EntropyCoder>& coder =
+          decoders_[static_cast<std::size_t>(layer)].entropy[static_cast<std::size_t>(sent.kind) - 1];
+      SCD_ASSIGN_OR_RETURN(coder, EntropyCoderFor(bundle, plan_, layer, sent,
+                                                  whole ? UnsentColumns::kKeep : UnsentColumns::kCutOff));
+      widths_.most_columns = std::max(widths_.most_columns, coder == nullptr ? sent.rank : coder->rank());
+    }
+    return absl::OkStatus();
+  }
+
+  // Columns in which the code of `kind` that `layer` sends arrives.
+  std::int64_t Columns(std::int64_t layer, CodeKind kind, std::int64_t rank) const {
+    const EntropyCoder* const coder = decoders_[static_cast<std::size_t>(layer)].EntropyOf(kind);
+    return coder == nullptr ? rank : coder->rank();
+  }
+
+  absl::Status PackLayer(const Bundle& bundle, std::int64_t layer, LayerDecoders& out) {
+    const auto index = static_cast<std::size_t>(layer);
+    const LayerRanks& ranks = plan_.layers[index];
+    if (ranks.treatment == LayerTreatment::kReuse) {
+      SCD_ASSIGN_OR_RETURN(const ReuseTranslator k,
+                           bundle.Reuse(layer, CodeKind::kK, Columns(layer, CodeKind::kK, ranks.rank_k)));
+      SCD_ASSIGN_OR_RETURN(const ReuseTranslator v,
+                           bundle.Reuse(layer, CodeKind::kV, Columns(layer, CodeKind::kV, ranks.rank_v)));
+      SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(k.decoder, k.decoder_bias));
+      SCD_ASSIGN_OR_RETURN(out.v, backend_.PackWeight(v.decoder, v.decoder_bias));
+    } else if (ranks.treatment == LayerTreatment::kPatch) {
+      SCD_ASSIGN_OR_RETURN(const PatchTranslator patch, bundle.Patch(layer, ranks.rank_h));
+      SCD_ASSIGN_OR_RETURN(out.patch, PatchDecoder::Create(patch, projections_[index], backend_));
+      widths_.inner = std::max(widths_.inner, out.patch->work_width());
+    } else if (ranks.treatment == LayerTreatment::kFused) {
+      SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
+      return PackFused(
+          fused,
+          Columns(bundle.manifest().FusedGroup(layer).last, CodeKind::kKV, bundle.manifest().fused.rank),
+          out);
+    }
+    return absl::OkStatus();
+  }
+
   // Without a network K and V are decoded as those of Reuse are, from the same codes.
-  absl::Status PackFused(const FusedTranslator& fused, std::int64_t d_kv, LayerDecoders& out) {
+  absl::Status PackFused(const FusedTranslator& fused, std::int64_t columns, LayerDecoders& out) {
     if (!fused.mlp_in.empty()) {
       SCD_ASSIGN_OR_RETURN(out.fused, FusedDecoder::Create(fused, backend_));
       widths_.inner = std::max(widths_.inner, out.fused->work_width());
       return absl::OkStatus();
     }
-    SCD_ASSIGN_OR_RETURN(out.k,
-                         backend_.PackWeight(fused.decoder.rows(0, d_kv), fused.decoder_bias.rows(0, d_kv)));
-    SCD_ASSIGN_OR_RETURN(
-        out.v, backend_.PackWeight(fused.decoder.rows(d_kv, d_kv), fused.decoder_bias.rows(d_kv, d_kv)));
+    const std::int64_t d_kv = widths_.d_kv;
+    const ConstTensorView decoder = fused.decoder.columns(0, columns);
+    SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(decoder.rows(0, d_kv), fused.decoder_bias.rows(0, d_kv)));
+    SCD_ASSIGN_OR_RETURN(out.v,
+                         backend_.PackWeight(decoder.rows(d_kv, d_kv), fused.decoder_bias.rows(d_kv, d_kv)));
     return absl::OkStatus();
   }
 
@@ -277,8 +330,13 @@ absl::StatusOr<std::unique_ptr<LayerRebuilder::Workspace>> LayerRebuilder::Creat
 }
 
 absl::Status LayerRebuilder::Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
-                                     const PagedKv& pages) const {
+                                     LayerPages pages) const {
   return impl_->Rebuild(workspace, stream, code, pages);
+}
+
+absl::Status LayerRebuilder::Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
+                                     const PagedKv& pages) const {
+  return impl_->RebuildOne(workspace, stream, code, pages);
 }
 
 absl::Status LayerRebuilder::Decode(Workspace& workspace, Stream& stream, const LayerCode& code,

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -22,6 +23,9 @@
 #include "kernels/rope_table.h"
 
 namespace scd {
+
+// The pages of one layer of the sequence that is rebuilt.
+using LayerPages = absl::FunctionRef<PagedKv(std::int64_t layer)>;
 
 // Immutable; Rebuild may be called from several threads with different workspaces.
 class LayerRebuilder {
@@ -39,15 +43,18 @@ class LayerRebuilder {
   // For slices of max_tokens, rounded up to whole granules.
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const;
 
-  // Rebuilds the rows of `code` (kK writes K, kV writes V, kH and kKV both) at its positions into `pages` of
-  // its layer; more rows than the workspace's max_tokens are done in slices. Queued on `stream`; the code may
-  // go away when it returns. Checks the code against the plan first: INVALID_ARGUMENT; OUT_OF_RANGE for
-  // positions beyond `rope`; DATA_LOSS for an entropy coded payload that no encoder wrote.
+  // Rebuilds the rows of `code` (kK writes K, kV writes V, kH both, kKV both of every layer of its group) at
+  // its positions into the pages of its layer or layers; more rows than the workspace's max_tokens are done
+  // in slices. Queued on `stream`; the code may go away when it returns. Checks the code against the plan
+  // first: INVALID_ARGUMENT; OUT_OF_RANGE for positions beyond `rope`; DATA_LOSS for an entropy coded payload
+  // that no encoder wrote.
+  absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code, LayerPages pages) const;
+  // Of codes that hold one layer, into its pages.
   absl::Status Rebuild(Workspace& workspace, Stream& stream, const LayerCode& code,
                        const PagedKv& pages) const;
 
   // The same before RoPE and without pages, for fits and tests: k and v [tokens, d_kv] f32 on the device; for
-  // kK only k is written, for kV only v (the other may be empty).
+  // kK only k is written, for kV only v (the other may be empty). Of codes that hold one layer.
   absl::Status Decode(Workspace& workspace, Stream& stream, const LayerCode& code, TensorView k_pre_rope,
                       TensorView v) const;
 

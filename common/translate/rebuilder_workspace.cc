@@ -36,12 +36,12 @@ absl::Status RebuilderWorkspace::Allocate() {
   if (backend_.device() != Device::kHost) {
     const DType dtype = StagingDType(widths_.codec);
     for (Slot& slot : ring_) {
-      SCD_ASSIGN_OR_RETURN(slot.codes, rows_of(MemoryKind::kStaging, widths_.largest_rank, dtype));
+      SCD_ASSIGN_OR_RETURN(slot.codes, rows_of(MemoryKind::kStaging, widths_.most_columns, dtype));
       SCD_ASSIGN_OR_RETURN(slot.positions, rows_of(MemoryKind::kStaging, 1, DType::kI32));
     }
-    SCD_ASSIGN_OR_RETURN(device_halves_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kBF16));
+    SCD_ASSIGN_OR_RETURN(device_halves_, rows_of(MemoryKind::kDevice, widths_.most_columns, DType::kBF16));
   }
-  SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.largest_rank, DType::kF32));
+  SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.most_columns, DType::kF32));
   SCD_ASSIGN_OR_RETURN(device_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
   SCD_ASSIGN_OR_RETURN(kv_, rows_of(MemoryKind::kDevice, 2 * widths_.d_kv, DType::kF32));
   if (widths_.inner > 0) {
@@ -71,7 +71,7 @@ absl::StatusOr<const RebuilderWorkspace::Slot*> RebuilderWorkspace::NextSlot(Str
 absl::StatusOr<ConstTensorView> RebuilderWorkspace::Numbers(const LayerCode& code,
                                                             const EntropyCoder* entropy, std::int64_t begin,
                                                             std::int64_t count, const Buffer& memory) const {
-  const Shape shape{count, code.rank};
+  const Shape shape{count, entropy == nullptr ? code.rank : entropy->rank()};
   if (ReadInPlace(code.codec)) {
     return ConstTensorView(code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
                            StagingDType(code.codec), shape);

@@ -22,7 +22,7 @@ namespace scd {
 
 // Widths of the rows that a plan needs.
 struct RebuilderWidths {
-  std::int64_t largest_rank = 0;
+  std::int64_t most_columns = 0;  // of codes, as they arrive
   std::int64_t d_kv = 0;
   std::int64_t inner = 0;  // of what Patch and Fused layers compute on the way; 0 without them
   Codec codec = Codec::kBF16;
@@ -66,7 +66,7 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
 
  private:
   struct Slot {
-    std::unique_ptr<Buffer> codes;      // [max_tokens, largest rank] of the codec's staging type
+    std::unique_ptr<Buffer> codes;      // [max_tokens, most columns] of the codec's staging type
     std::unique_ptr<Buffer> positions;  // [max_tokens] i32
   };
 
@@ -91,7 +91,7 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   bool used_ = false;
   std::array<Slot, 4> ring_;  // empty where the device is the host
   std::size_t next_slot_ = 0;
-  std::unique_ptr<Buffer> device_codes_;   // [max_tokens, largest rank] f32
+  std::unique_ptr<Buffer> device_codes_;   // [max_tokens, most columns] f32
   std::unique_ptr<Buffer> device_halves_;  // the same in bf16; null where the device is the host
   std::unique_ptr<Buffer> device_positions_, kv_, inner_;
   ConstTensorView codes_, positions_;

@@ -124,7 +124,7 @@ absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_vie
   SCD_RETURN_IF_ERROR(check("rank_v", ranks.rank_v(), 1, k_and_v));
   SCD_RETURN_IF_ERROR(check("rank_h", ranks.rank_h(), 1, patch));
   SCD_RETURN_IF_ERROR(check("residual", ranks.residual(), 0, recompute));
-  SCD_RETURN_IF_ERROR(check("rank_kv", ranks.rank_kv(), 1, fused));
+  SCD_RETURN_IF_ERROR(check("rank_kv", ranks.rank_kv(), 0, fused));
   return LayerRanks{.treatment = *treatment,
                     .rank_k = ranks.rank_k(),
                     .rank_v = ranks.rank_v(),
