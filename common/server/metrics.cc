@@ -150,7 +150,7 @@ struct TransferMetrics::Families {
   explicit Families(MetricsRegistry::Impl& registry)
       : bytes(registry.Counters("scd_transfer_bytes_total", "Payload bytes of code frames.")),
         bytes_by_kind{OfKind(CodeKind::kK), OfKind(CodeKind::kV), OfKind(CodeKind::kH),
-                      OfKind(CodeKind::kResidual)},
+                      OfKind(CodeKind::kResidual), OfKind(CodeKind::kKV)},
         seconds(registry.Histogram("scd_transfer_seconds",
                                    "Whole transfers, from the request to the last frame.",
                                    RequestSecondsBuckets())),
