@@ -5,10 +5,14 @@
 #include <cstdlib>
 #include <random>
 #include <string_view>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
 #include "common/config/entropy_tables.h"
+#include "kernels/dtype.h"
+#include "kernels/status_macros.h"
 
 namespace scd::testing {
 namespace {
@@ -31,36 +35,63 @@ void FillRandom(std::mt19937& random, BundleTensorValues::Tensor& tensor) {
   for (float& value : tensor.values) value = normal(random);
 }
 
-bool IsSent(std::int64_t column) {
-  return column % 5 != 4;
+bool IsSent(bool identity, std::int64_t column) {
+  return identity || column % 5 != 4;
 }
 
 // sqrt(12 D), D being that of the rate point in the name "layers.3.kv.rate.1.steps".
-void FillSteps(const BundleManifest& manifest, const std::string& name, BundleTensorValues::Tensor& tensor) {
+void FillSteps(const BundleManifest& manifest, bool identity, const std::string& name,
+               BundleTensorValues::Tensor& tensor) {
   const auto end = name.rfind('.');
   const auto begin = name.rfind('.', end - 1) + 1;
   const std::size_t point = std::stoul(name.substr(begin, end - begin));
   const auto step = static_cast<float>(std::sqrt(12 * manifest.rate_points[point].distortion));
   for (std::size_t c = 0; c < tensor.values.size(); ++c) {
-    tensor.values[c] = IsSent(static_cast<std::int64_t>(c)) ? step : 0.0f;
+    tensor.values[c] = IsSent(identity, static_cast<std::int64_t>(c)) ? step : 0.0f;
   }
 }
 
 // The larger a value, the rarer.
-void FillFrequencies(BundleTensorValues::Tensor& tensor) {
+void FillFrequencies(bool identity, BundleTensorValues::Tensor& tensor) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(kEntropySymbols), 1);
   for (std::int64_t q = -kLargestSymbolValue; q <= kLargestSymbolValue; ++q) {
     counts[static_cast<std::size_t>(q + kLargestSymbolValue)] = 4096 / (4 + std::abs(q));
   }
   const std::vector<std::int32_t> frequencies = FitFrequencies(counts);
   for (std::int64_t column = 0; column < tensor.shape[0]; ++column) {
-    if (IsSent(column)) {
+    if (IsSent(identity, column)) {
       tensor.integers.insert(tensor.integers.end(), frequencies.begin(), frequencies.end());
     } else {
       tensor.integers.insert(tensor.integers.end(), frequencies.size(), 0);
     }
   }
   tensor.values.clear();
+}
+
+// Encoders of Fused layers <- the model's K and V products, decoders being the identity.
+absl::Status FillFused(const std::string& model, const BundleManifest& manifest, BundleTensorValues& values) {
+  SCD_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(model + "/model.safetensors"));
+  for (std::int64_t layer = 0; layer < manifest.num_layers; ++layer) {
+    std::vector<float> rows;
+    for (const std::string part : {"k_proj", "v_proj"}) {
+      SCD_ASSIGN_OR_RETURN(const ConstTensorView weight,
+                           file->Get(absl::StrCat("model.layers.", layer, ".self_attn.", part, ".weight"),
+                                     DType::kBF16, Shape{manifest.d_kv(), manifest.hidden_size}));
+      for (std::int64_t i = 0; i < weight.num_elements(); ++i) {
+        rows.push_back(Bf16ToFloat(weight.as<std::uint16_t>()[i]));
+      }
+    }
+    rows.resize(static_cast<std::size_t>(manifest.fused.rank * manifest.hidden_size));
+    values.tensors().at(TranslatorTensorName(layer, CodeKind::kKV, "encoder")).values = std::move(rows);
+  }
+  return absl::OkStatus();
+}
+
+void FillResidual(std::uint32_t seed, BundleTensorValues& values) {
+  std::mt19937 random(seed);
+  for (auto& [name, tensor] : values.tensors()) {
+    if (name.find(".kv.mlp_") != std::string::npos) FillRandom(random, tensor);
+  }
 }
 
 }  // namespace
@@ -111,7 +142,9 @@ BundleManifest TinyManifest(const ModelConfig& config, const BundleModel& produc
     m.mlp_width = options.mlp_width;
   }
   m.fused = options.fused;
-  m.fused.rank = std::min({m.fused.rank, 2 * d_kv, m.hidden_size});
+  m.fused.rank = options.fused_model.empty()
+                     ? std::min(m.fused.rank, m.fused.group * std::min(2 * d_kv, m.hidden_size))
+                     : 2 * d_kv;
   for (const double distortion : options.distortions) {
     const auto point = static_cast<double>(m.rate_points.size());
     m.rate_points.push_back({.distortion = distortion, .bytes_per_token = 100 - point, .kl = 0.01 + point});
@@ -157,9 +190,9 @@ BundleTensorValues::BundleTensorValues(const BundleManifest& manifest, bool iden
     Tensor tensor{promised.shape,
                   std::vector<float>(static_cast<std::size_t>(promised.shape.num_elements()))};
     if (promised.dtype == DType::kI32) {
-      FillFrequencies(tensor);
+      FillFrequencies(identity, tensor);
     } else if (EndsWith(promised.name, ".steps")) {
-      FillSteps(manifest, promised.name, tensor);
+      FillSteps(manifest, identity, promised.name, tensor);
     } else if (identity) {
       FillIdentity(promised.name, tensor);
     } else {
@@ -183,7 +216,12 @@ absl::StatusOr<Digest> WriteTinyBundle(const std::string& folder, const ModelCon
                                        const BundleModel& producer, const BundleModel& consumer,
                                        const TinyBundleOptions& options) {
   const BundleManifest manifest = TinyManifest(config, producer, consumer, options);
-  return WriteBundle(folder, manifest, BundleTensorValues(manifest, options.identity, options.seed).Named());
+  BundleTensorValues values(manifest, options.identity, options.seed);
+  if (!options.fused_model.empty()) {
+    SCD_RETURN_IF_ERROR(FillFused(options.fused_model, manifest, values));
+  }
+  if (options.fused_residual) FillResidual(options.seed, values);
+  return WriteBundle(folder, manifest, values.Named());
 }
 
 }  // namespace scd::testing

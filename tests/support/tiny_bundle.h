@@ -30,7 +30,13 @@ struct TinyBundleOptions {
   std::vector<std::int64_t> default_patch_layers = {1};
   std::int64_t mlp_width = 12;
   FusedShape fused = {.rank = 10, .mlp_width = 12, .window = 2};  // cut to the shape; rank 0: none
-  // Steps of the entropy codec for every column but each fifth, which is not sent; the first is the default.
+  // With identity: the folder of a model without K/V biases and norms (bf16 safetensors) whose K and V the
+  // Fused codes are; sets their rank.
+  std::string fused_model = {};
+  // Whether the residual networks of Fused layers add something to what they decode.
+  bool fused_residual = false;
+  // Steps of the entropy codec: of every column with identity, else of all but each fifth, which is not sent.
+  // The first is the default.
   std::vector<double> distortions = {0.0001, 0.01};
   std::int64_t native_head = 1;
   std::int64_t native_tail = 2;

@@ -162,7 +162,8 @@ TEST_F(BundlePlanTest, FusedPlansSendAllThatWasFittedEntropyCoded) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_THAT(plan->layers, ElementsAre(kFused, kFused, kFused, kFused));
   EXPECT_EQ(plan->native_tail, 5);
-  EXPECT_EQ(plan->ToString(), "fused 4 layers at KV 10, native head 1, tail 5, entropy at rate point 0");
+  EXPECT_EQ(plan->ToString(),
+            "fused 4 layers in 4 groups at KV 10, native head 1, tail 5, entropy at rate point 0");
   EXPECT_TRUE(bundle_->CheckPlan(*plan).ok());
   for (const Codec codec : kAllCodecs) {
     const auto asked = bundle_->ResolvePlan({.form = StateForm::kFused, .codec = codec});
@@ -170,6 +171,33 @@ TEST_F(BundlePlanTest, FusedPlansSendAllThatWasFittedEntropyCoded) {
     EXPECT_EQ(asked->codec, codec);
     EXPECT_TRUE(bundle_->CheckPlan(*asked).ok());
   }
+}
+
+TEST_F(BundlePlanTest, GroupsOfFusedLayersAreWholeAndSendWithTheirLast) {
+  testing::TinyBundleOptions options;
+  options.fused = {.rank = 20, .group = 3, .mlp_width = 12, .window = 2};
+  bundle_ = Write(options);  // layers 0 to 2, and 3
+  ASSERT_NE(bundle_, nullptr);
+  const auto plan = bundle_->ResolvePlan({.form = StateForm::kFused, .codec = Codec::kBF16});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  constexpr LayerRanks kNone{.treatment = LayerTreatment::kFused};
+  constexpr LayerRanks kLast{.treatment = LayerTreatment::kFused, .rank_kv = 20};
+  constexpr LayerRanks kReuse{.treatment = LayerTreatment::kReuse, .rank_k = 1, .rank_v = 1};
+  EXPECT_THAT(plan->layers, ElementsAre(kNone, kNone, kLast, kLast));
+  EXPECT_TRUE(bundle_->CheckPlan(*plan).ok());
+  const auto check = [&](std::vector<LayerRanks> layers) {
+    return bundle_->CheckPlan({.layers = std::move(layers)});
+  };
+  EXPECT_TRUE(check({kNone, kNone, kLast, kReuse}).ok());
+  EXPECT_TRUE(check({kReuse, kReuse, kReuse, kLast}).ok());
+  ExpectRefused(check({kNone, kLast, kLast, kLast}),
+                "plan.layers[1].rank_kv: 20 given, but the code of this layer's group comes with layer 2");
+  ExpectRefused(check({kNone, kNone, kNone, kLast}),
+                "plan.layers[2].rank_kv: 0 given, but this layer sends all 20 columns");
+  ExpectRefused(check({kNone, kReuse, kLast, kLast}),
+                "plan.layers[0]: is fused, but layer 1 of its group, 0 to 2, is not");
+  ExpectRefused(check({kReuse, kNone, kLast, kLast}),
+                "plan.layers[1]: is fused, but layer 0 of its group, 0 to 2, is not");
 }
 
 TEST_F(BundlePlanTest, OfFusedLayersOnlyCodecAndDistortionCanBeAsked) {
@@ -195,7 +223,7 @@ TEST_F(BundlePlanTest, ADistortionNamesARatePoint) {
     EXPECT_EQ(point(std::nullopt), 0);
     EXPECT_EQ(point(0.0001), 0);
     EXPECT_EQ(point(0.01), 1);
-    EXPECT_EQ(point(0.01 * (1 + 1e-9)), 1);  // as it comes out of a text
+    EXPECT_EQ(point(0.01 * (1 + 4e-6)), 1);  // as it comes out of a text
     for (const double other : {0.005, 0.0, -0.01, 1e300, std::nan("")}) {
       const absl::Status status =
           bundle_->ResolvePlan({.form = form, .codec = Codec::kEntropy, .distortion = other}).status();

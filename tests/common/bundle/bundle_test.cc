@@ -139,6 +139,22 @@ TEST_F(BundleTest, FusedTranslatorsAndTablesAreTheWrittenValues) {
   EXPECT_NE((*bundle)->Entropy(1, CodeKind::kH, 7, 0)->steps[0], steps[0]);
 }
 
+TEST_F(BundleTest, AGroupsBiasAndTablesAreThoseOfItsLastLayer) {
+  testing::TinyBundleOptions options;
+  options.fused = {.rank = 20, .group = 3, .mlp_width = 12, .window = 2};
+  ASSERT_TRUE(testing::WriteTinyBundle(folder_, testing::TinyConfig(), base_, expert_, options).ok());
+  const auto bundle = Bundle::Open(folder_);
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  const auto first = (*bundle)->Fused(0), last = (*bundle)->Fused(2), alone = (*bundle)->Fused(3);
+  ASSERT_TRUE(first.ok() && last.ok() && alone.ok());
+  EXPECT_EQ(first->encoder_bias.data(), last->encoder_bias.data());
+  EXPECT_NE(first->encoder.data(), last->encoder.data());
+  EXPECT_NE(alone->encoder_bias.data(), last->encoder_bias.data());
+  EXPECT_EQ((*bundle)->Entropy(0, CodeKind::kKV, 20, 0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE((*bundle)->Entropy(2, CodeKind::kKV, 20, 0).ok());
+  EXPECT_TRUE((*bundle)->Entropy(3, CodeKind::kKV, 20, 0).ok());
+}
+
 TEST_F(BundleTest, WhatWasNotFusedOrHasNoTablesIsNotHandedOut) {
   const auto bundle = Bundle::Open(folder_);
   ASSERT_TRUE(bundle.ok()) << bundle.status();

@@ -80,10 +80,24 @@ TEST(LayerPlanTest, FusedLayersSendOneCode) {
   EXPECT_EQ(plan.code_bytes_per_token(), 2 * 2 * 384);
   plan.codec = Codec::kInt8;  // groups of 32 columns
   EXPECT_EQ(plan.code_bytes_per_token(), 2 * (384 + 12 * 4));
-  EXPECT_EQ(plan.ToString(), "fused 2 layers at KV 384, native head 1, tail 16, int8");
+  EXPECT_EQ(plan.ToString(), "fused 2 layers in 2 groups at KV 384, native head 1, tail 16, int8");
   plan.codec = Codec::kEntropy;
   plan.rate_point = 3;
-  EXPECT_EQ(plan.ToString(), "fused 2 layers at KV 384, native head 1, tail 16, entropy at rate point 3");
+  EXPECT_EQ(plan.ToString(),
+            "fused 2 layers in 2 groups at KV 384, native head 1, tail 16, entropy at rate point 3");
+}
+
+TEST(LayerPlanTest, TheCodeOfAGroupComesWithItsLastLayer) {
+  LayerPlan plan;
+  plan.layers = {Fused(0), Fused(500), Reuse(4, 4), Fused(0), Fused(0), Fused(500), Fused(500)};
+  EXPECT_TRUE(SentKinds(plan.layers[0]).empty());
+  EXPECT_EQ(plan.code_bytes_per_token(), 2 * (3 * 500 + 8));
+  EXPECT_EQ(plan.CodeLayers(1), (LayerRange{0, 1}));
+  EXPECT_EQ(plan.CodeLayers(2), (LayerRange{2, 2}));
+  EXPECT_EQ(plan.CodeLayers(5), (LayerRange{3, 5}));
+  EXPECT_EQ(plan.CodeLayers(6), (LayerRange{6, 6}));
+  EXPECT_EQ(plan.ToString(),
+            "reuse 1 layer at K 4 / V 4, fused 6 layers in 3 groups at KV 500, native head 1, tail 16, bf16");
 }
 
 TEST(LayerPlanTest, ARatePointIsPartOfWhatIsSent) {

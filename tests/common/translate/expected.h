@@ -11,6 +11,7 @@
 #include "common/bundle/bundle.h"
 #include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
+#include "common/cache/sequence.h"
 #include "common/io/safetensors.h"
 #include "common/wire/layer_code.h"
 #include "common/wire/payload_numbers.h"
@@ -95,6 +96,11 @@ class DeviceTensor {
   std::unique_ptr<Buffer> buffer_;
   TensorView view_;
 };
+
+// The pages of a sequence, layer by layer.
+inline auto PagesOf(const Sequence& sequence) {
+  return [&sequence](std::int64_t layer) { return sequence.view(layer); };
+}
 
 // A tensor's values; bf16 as floats.
 inline std::vector<float> Values(const ConstTensorView& view) {

@@ -135,10 +135,11 @@ TEST_P(LayerEncoderTest, WhatThePlanDoesNotSendIsRefused) {
   expect(Encode(*encoder, 1, CodeKind::kK, Rows(CodeKind::kK)), "the plan sends no k codes for layer 1");
   expect(Encode(*encoder, 2, CodeKind::kK, Rows(CodeKind::kK)), "the plan sends no k codes for layer 2");
   expect(Encode(*encoder, -1, CodeKind::kK, Rows(CodeKind::kK)), "the plan sends no k codes for layer -1");
-  expect(Encode(*encoder, 0, CodeKind::kK, Rows(CodeKind::kH)), "rows have shape [7, 12] from position 3, expected [1 to 7, 8]");
+  expect(Encode(*encoder, 0, CodeKind::kK, Rows(CodeKind::kH)),
+         "rows have shape [7, 12] from position 3, expected [1 to 7, 8]");
   expect(Encode(*encoder, 0, CodeKind::kK, Rows(CodeKind::kK), kTokens - 1), "expected [1 to 6, 8]");
   expect(Encode(*encoder, 0, CodeKind::kK, Rows(CodeKind::kK).rows(0, 0)), "rows have shape [0, 8]");
-  expect(Encode(*encoder, 0, CodeKind::kK, ConstTensorView()), "Encode: rows have shape");
+  expect(Encode(*encoder, 0, CodeKind::kK, ConstTensorView()), "LayerEncoder: rows have shape");
   EXPECT_EQ(encoder->CreateWorkspace(0).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

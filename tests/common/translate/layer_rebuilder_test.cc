@@ -9,9 +9,8 @@
 #include "common/cache/sequence.h"
 #include "common/config/model_config.h"
 #include "common/model/rope.h"
-#include "kernels/backend_factory.h"
+#include "tests/common/translate/elsewhere_backend.h"
 #include "tests/common/translate/expected.h"
-#include "tests/support/gated_backend.h"
 
 namespace scd {
 namespace {
@@ -28,22 +27,11 @@ using testing::Values;
 
 constexpr std::int64_t kPositions = 16;
 
-// Takes codes the way to a device of its own, although its memory is the host's.
-class ElsewhereBackend final : public testing::GatedBackend {
- public:
-  using GatedBackend::GatedBackend;
-  Device device() const override { return Device::kCuda; }
-};
-
 class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const bool elsewhere = GetParam() == "elsewhere";
-    auto backend =
-        CreateBackend({.device = elsewhere ? "cpu" : GetParam(), .num_threads = 2, .math = MathMode::kF32});
-    ASSERT_TRUE(backend.ok()) << backend.status();
-    backend_ = *std::move(backend);
-    if (elsewhere) backend_ = std::make_unique<ElsewhereBackend>(std::move(backend_));
+    backend_ = testing::TestBackend(GetParam());
+    ASSERT_NE(backend_, nullptr);
     stream_ = *backend_->CreateStream();
     bundle_ = expected_.OpenBundle();
     ASSERT_NE(bundle_, nullptr);
@@ -100,7 +88,7 @@ class LayerRebuilderTest : public ::testing::TestWithParam<std::string> {
   absl::Status Rebuild(const LayerRebuilder& rebuilder, const LayerCode& code,
                        std::int64_t max_tokens = kTokens) {
     auto workspace = *rebuilder.CreateWorkspace(max_tokens);
-    const absl::Status status = rebuilder.Rebuild(*workspace, *stream_, code, sequence_->view(code.layer));
+    const absl::Status status = rebuilder.Rebuild(*workspace, *stream_, code, testing::PagesOf(*sequence_));
     EXPECT_TRUE(backend_->Synchronize(*stream_).ok());
     return status;
   }
@@ -213,7 +201,7 @@ TEST_P(LayerRebuilderTest, TheCodeMayGoAwayAndOtherStreamsMayFollow) {
   for (int round = 0; round < 12; ++round) {
     LayerCode code = Code(1, CodeKind::kH, 9, Codec::kF32);
     Stream& stream = round % 2 == 0 ? *stream_ : *other_stream;
-    ASSERT_TRUE(rebuilder->Rebuild(*workspace, stream, code, sequence_->view(1)).ok());
+    ASSERT_TRUE(rebuilder->Rebuild(*workspace, stream, code, testing::PagesOf(*sequence_)).ok());
     code.payload.assign(code.payload.size(), '\xFF');
     ASSERT_TRUE(backend_->Synchronize(stream).ok());
     ExpectNear(Cached(cache_->k_pages(1)), Values(expected_.Get("patched.f32.roped.9")), 1e-5f);
@@ -227,7 +215,7 @@ TEST_P(LayerRebuilderTest, CodesThatThePlanHasNotAreRefused) {
     LayerCode code = good;
     change(code);
     auto workspace = *rebuilder->CreateWorkspace(kTokens);
-    ExpectRefused(rebuilder->Rebuild(*workspace, *stream_, code, sequence_->view(0)), message);
+    ExpectRefused(rebuilder->Rebuild(*workspace, *stream_, code, testing::PagesOf(*sequence_)), message);
     DeviceTensor k(*backend_, Shape{kTokens, kDKv}), v(*backend_, Shape{kTokens, kDKv});
     ExpectRefused(rebuilder->Decode(*workspace, *stream_, code, k.view(), v.view()), message);
   };
@@ -264,8 +252,8 @@ TEST_P(LayerRebuilderTest, AFailedRebuildLeavesTheWorkspaceUsable) {
   const LayerCode code = Code(0, CodeKind::kK, 5, Codec::kF32);
   PagedKv broken = sequence_->view(0);
   broken.block_table = broken.block_table.rows(0, 1);
-  EXPECT_FALSE(rebuilder->Rebuild(*workspace, *stream_, code, broken).ok());
-  ASSERT_TRUE(rebuilder->Rebuild(*workspace, *stream_, code, sequence_->view(0)).ok());
+  EXPECT_FALSE(rebuilder->Rebuild(*workspace, *stream_, code, [&](std::int64_t) { return broken; }).ok());
+  ASSERT_TRUE(rebuilder->Rebuild(*workspace, *stream_, code, testing::PagesOf(*sequence_)).ok());
   ExpectNear(Cached(cache_->k_pages(0)), Values(expected_.Get("roped.f32.k.5")), 1e-5f);
 }
 
@@ -298,9 +286,9 @@ TEST_P(LayerRebuilderTest, WorkspacesBelongToTheirRebuilder) {
   const auto rebuilder = Make(9, Codec::kF32);
   const auto other = Make(9, Codec::kF32);
   auto workspace = *other->CreateWorkspace(kTokens);
-  ExpectRefused(
-      rebuilder->Rebuild(*workspace, *stream_, Code(0, CodeKind::kK, 5, Codec::kF32), sequence_->view(0)),
-      "the workspace is another rebuilder's");
+  ExpectRefused(rebuilder->Rebuild(*workspace, *stream_, Code(0, CodeKind::kK, 5, Codec::kF32),
+                                   testing::PagesOf(*sequence_)),
+                "the workspace is another rebuilder's");
   ExpectRefused(rebuilder->CreateWorkspace(0).status(), "at least one token");
 }
 
@@ -316,7 +304,7 @@ TEST_P(LayerRebuilderTest, ThreadsShareARebuilder) {
       LayerCode code = Code(1, CodeKind::kH, 9, Codec::kBF16);
       code.first_token = 1;
       for (int round = 0; round < 20; ++round) {
-        EXPECT_TRUE(rebuilder->Rebuild(*workspace, *stream, code, sequence->view(1)).ok());
+        EXPECT_TRUE(rebuilder->Rebuild(*workspace, *stream, code, testing::PagesOf(*sequence)).ok());
       }
       EXPECT_TRUE(backend_->Synchronize(*stream).ok());
     });

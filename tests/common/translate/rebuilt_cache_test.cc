@@ -105,7 +105,8 @@ class RebuiltCacheTest : public ::testing::TestWithParam<Case> {
     auto sequence = *Sequence::Create(*cache_, kTokens);
     EXPECT_EQ(tap.codes.size(), 2 * plan.layers.size() - plan.patch_layers().size());
     for (const LayerCode& code : tap.codes) {
-      const absl::Status status = rebuilder->Rebuild(*workspace, *stream, code, sequence->view(code.layer));
+      const absl::Status status = rebuilder->Rebuild(
+          *workspace, *stream, code, [&](std::int64_t layer) { return sequence->view(layer); });
       EXPECT_TRUE(status.ok()) << status;
     }
     EXPECT_TRUE(backend_->Synchronize(*stream).ok());

@@ -75,10 +75,8 @@ TEST(PlanProtoTest, FusedPlansComeBackWithTheirRatePoint) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(status.message(), message);
   };
-  expect([](auto& p) { p.mutable_layers(0)->set_rank_kv(0); },
-         "plan.layers[0].rank_kv: 0 is outside [1, 29127]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_kv(0xFFFFFFFF); },
-         "plan.layers[0].rank_kv: 4294967295 is outside [1, 29127]");
+         "plan.layers[0].rank_kv: 4294967295 is outside [0, 29127]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_k(1); }, "plan.layers[0].rank_k: 1 is outside [0, 0]");
   expect([](auto& p) { p.mutable_layers(0)->set_rank_h(1); }, "plan.layers[0].rank_h: 1 is outside [0, 0]");
   expect([](auto& p) { p.mutable_layers(0)->set_residual(1); },
