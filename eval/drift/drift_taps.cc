@@ -89,7 +89,8 @@ absl::Status ComparingTap::OnLayer(const LayerView& view) {
     for (const LayerCode& code : run.codes[layer]) {
       SCD_RETURN_IF_ERROR(run.rebuilder->Decode(*run.rebuilder_workspace, stream, code, k, v));
       SCD_RETURN_IF_ERROR(
-          run.rebuilder->Rebuild(*run.rebuilder_workspace, stream, code, run.rebuilt->view(view.layer)));
+          run.rebuilder->Rebuild(*run.rebuilder_workspace, stream, code,
+                                 [&](std::int64_t layer) { return run.rebuilt->view(layer); }));
     }
     SCD_RETURN_IF_ERROR(CopyToHost(backend_, stream, k, decoded_));
     run.sums.k[layer].Add(decoded_, native_k_);
