@@ -25,6 +25,8 @@ TEST(MetricsTest, ScrapedOverHttp) {
   transfers.AddBytes(CodeKind::kV, 10);
   transfers.AddBytes(CodeKind::kV, 20);
   transfers.AddBytes(CodeKind::kH, 7);
+  for (std::int64_t kind = 1; kind <= kNumCodeKinds; ++kind)
+    transfers.AddBytes(static_cast<CodeKind>(kind), 0);
   transfers.ObserveTransfer(400);
   transfers.CountFailure("cancelled");
   transfers.CountFailure("cancelled");
