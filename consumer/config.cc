@@ -1,5 +1,6 @@
 #include "consumer/config.h"
 
+#include "common/config/cuda_yaml.h"
 #include "common/config/plan_yaml.h"
 #include "common/config/transfer_modes.h"
 #include "common/model/model_yaml.h"
@@ -13,6 +14,7 @@ constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
 
 void ReadModel(YamlSection root, ConsumerConfig& config) {
   root.String("device", &config.backend.device);
+  ReadCudaOptions(root.Section("cuda"), &config.backend.cuda);
   root.Int("threads", &config.backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config.backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});

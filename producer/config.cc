@@ -1,11 +1,13 @@
 #include "producer/config.h"
 
+#include "common/config/cuda_yaml.h"
 #include "common/model/model_yaml.h"
 
 namespace scd {
 
 void ReadProducerConfig(YamlSection root, ProducerConfig* config) {
   root.String("device", &config->backend.device);
+  ReadCudaOptions(root.Section("cuda"), &config->backend.cuda);
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});

@@ -1,0 +1,11 @@
+#include "common/config/cuda_yaml.h"
+
+namespace scd {
+
+void ReadCudaOptions(YamlSection section, CudaOptions* options) {
+  section.String("plugin", &options->plugin);
+  section.Int("device", &options->device, {.min = 0, .max = 1023});
+  section.Int("scratch_mib", &options->scratch_mib, {.min = 1, .max = 65536, .unit = "MiB"});
+}
+
+}  // namespace scd
