@@ -42,3 +42,5 @@ target_compile_options(scd_cuda PRIVATE -Wall -Wextra -Werror)
 target_link_libraries(scd_cuda PRIVATE ${SCD_CUDA_DEPS} CUDA::cudart_static CUDA::cublasLt)
 set_target_properties(scd_cuda PROPERTIES
   CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+# A component of its own: packages are made where no CUDA need be.
+install(TARGETS scd_cuda LIBRARY DESTINATION lib/scd COMPONENT cuda)

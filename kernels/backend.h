@@ -6,7 +6,9 @@
 // streams may be called from different threads at the same time; ops of one stream may not.
 //
 // Unless an op says otherwise every tensor is f32, on this backend's device, last dimension contiguous. An op
-// checks shapes, dtypes and devices and answers INVALID_ARGUMENT naming the operand; it never aborts.
+// checks shapes, dtypes and devices and answers INVALID_ARGUMENT naming the operand; it never aborts. Indices
+// (positions, ids, block tables) are checked too: in host memory before anything is written; in device memory
+// where they are used, which leaves the row of a bad one alone and lets the stream's next Synchronize answer.
 // No op allocates device memory that outlives the call.
 #ifndef SCD_KERNELS_BACKEND_H_
 #define SCD_KERNELS_BACKEND_H_
@@ -118,7 +120,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "reference", "cpu", ...
+  // "reference", "cpu", "cuda".
   virtual std::string_view name() const = 0;
   virtual Device device() const = 0;
   // One line for start-up logs: library, instruction set, threads, math mode.

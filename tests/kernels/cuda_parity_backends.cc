@@ -10,10 +10,6 @@ constexpr std::uint64_t kSeed = 5;
 
 }  // namespace
 
-BackendOptions CudaShimOptions(MathMode math) {
-  return {.device = "cuda", .math = math, .cuda = {.plugin = SCD_CUDA_SHIM, .scratch_mib = 1}};
-}
-
 const std::vector<ParityBackend>& ParityBackends() {
   static const std::vector<ParityBackend> backends = {
       {"cuda_f32", CudaShimOptions(MathMode::kF32), MathMode::kF32, 1e-5},

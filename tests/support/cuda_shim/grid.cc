@@ -38,6 +38,7 @@ struct Warp {
   std::uint32_t values[2][kWarp];
   unsigned int shuffles = 0;
   unsigned int ended = 0;
+  std::uint64_t rank = 0;  // the least is the first to run ahead
   std::vector<Thread*> waiting;
 };
 
@@ -111,7 +112,9 @@ class Runner {
     for (Warp& warp : warps_) {
       warp.shuffles = warp.ended = 0;
       warp.waiting.clear();
+      if (shuffled_) warp.rank = random_();
     }
+    warps_run_ahead_ = shuffled_ && random_() % 2 == 0;
     ready_.clear();
     taken_ = 0;
     ended_ = 0;
@@ -130,7 +133,7 @@ class Runner {
 
   Thread* Next() {
     if (taken_ == ready_.size()) return nullptr;
-    if (shuffled_) std::swap(ready_[taken_], ready_[taken_ + random_() % (ready_.size() - taken_)]);
+    if (shuffled_) std::swap(ready_[taken_], ready_[taken_ + Chosen()]);
     Thread* next = ready_[taken_++];
     if (taken_ == ready_.size()) {
       ready_.clear();
@@ -138,6 +141,19 @@ class Runner {
     }
     return next;
   }
+
+  // Which of the ready threads. In every other block one warp runs ahead of the others as far as it can.
+  std::size_t Chosen() {
+    const std::size_t count = ready_.size() - taken_;
+    std::size_t chosen = random_() % count;
+    if (!warps_run_ahead_) return chosen;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (RankOf(*ready_[taken_ + i]) < RankOf(*ready_[taken_ + chosen])) chosen = i;
+    }
+    return chosen;
+  }
+
+  std::uint64_t RankOf(const Thread& thread) const { return warps_[thread.number / kWarp].rank; }
 
   void Release(std::vector<Thread*>& waiting) {
     ready_.insert(ready_.end(), waiting.begin(), waiting.end());
@@ -204,6 +220,7 @@ class Runner {
   absl::FunctionRef<void()>* body_ = nullptr;
   Fiber* main_ = nullptr;
   bool shuffled_ = false;
+  bool warps_run_ahead_ = false;
   std::mt19937_64 random_;
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
