@@ -45,8 +45,8 @@ std::string DescribeBundle(const v1::BundleInfo& bundle) {
 }
 
 std::string DescribeTier(const v1::CodeStoreTier& tier) {
-  std::string out =
-      absl::StrCat("  codes      in ", tier.tier(), tier.place().empty() ? "" : " at ", tier.place());
+  std::string out = absl::StrCat("  codes      ", tier.tier() == "disk" ? "on " : "in ", tier.tier(),
+                                 tier.place().empty() ? "" : " at ", tier.place());
   if (tier.capacity_bytes() > 0) {
     absl::StrAppend(&out, ": ", tier.blocks(), " blocks, ", ReadableBytes(tier.bytes()), " of ",
                     ReadableBytes(tier.capacity_bytes()));

@@ -90,29 +90,34 @@ std::shared_ptr<const CodeBlock> DiskCodeStore::ReadFile(const Digest& key) {
   absl::Status status = opened.status();
   if (status.ok()) status = (*opened)->Load();
   if (!status.ok()) {
-    read_warnings_.Warn(absl::StrCat("code store: ", status.message()));
-    // Somebody took the file away.
-    if (absl::IsNotFound(status)) DropFile(key, &CodeStoreStats::read_failures);
-    const absl::MutexLock lock(&mutex_);
-    if (!absl::IsNotFound(status)) ++counts_.read_failures;
+    bool failed = !absl::IsNotFound(status);
+    if (failed) {
+      const absl::MutexLock lock(&mutex_);
+      ++counts_.read_failures;
+    } else {
+      // Unless it gave way just now, somebody took the file away.
+      failed = DropFile(key, &CodeStoreStats::read_failures);
+    }
+    if (failed) read_warnings_.Warn(absl::StrCat("code store: ", status.message()));
     return nullptr;
   }
   const std::shared_ptr<const MappedFile> file = *std::move(opened);
   absl::StatusOr<std::shared_ptr<const CodeBlock>> block = ParseBlock(key, file->text(), file);
   if (block.ok()) return *std::move(block);
-  drop_warnings_.Warn(absl::StrCat(path, ": ", block.status().message(), "; it is removed"));
-  DropFile(key, &CodeStoreStats::dropped_corrupt);
+  if (DropFile(key, &CodeStoreStats::dropped_corrupt)) {
+    drop_warnings_.Warn(absl::StrCat(path, ": ", block.status().message(), "; it is removed"));
+  }
   return nullptr;
 }
 
-void DiskCodeStore::DropFile(const Digest& key, std::int64_t CodeStoreStats::*counter) {
+bool DiskCodeStore::DropFile(const Digest& key, std::int64_t CodeStoreStats::*counter) {
   const absl::MutexLock lock(&mutex_);
   const DiskIndex::Entry* entry = index_.Find(key);
-  // Another thread may have dropped it, and even inserted it again.
-  if (entry == nullptr || entry->waiting != nullptr) return;
+  if (entry == nullptr || entry->waiting != nullptr) return false;
   ++(counts_.*counter);
   index_.Erase(key);
   tasks_.push_back({.key = key});
+  return true;
 }
 
 void DiskCodeStore::Remove(absl::Span<const DiskIndex::Entry> erased) {

@@ -73,8 +73,9 @@ class DiskCodeStore : public CodeStore {
   std::shared_ptr<const CodeBlock> Read(const Digest& key);
   std::shared_ptr<const CodeBlock> ReadFile(const Digest& key);
   bool Expired(absl::Time created, absl::Time now) const { return now - created > options_.ttl; }
-  // Forgets a block that is in a file.
-  void DropFile(const Digest& key, std::int64_t CodeStoreStats::*counter);
+  // Forgets a block that is in a file, and counts it. False where another thread did, or it is inserted
+  // again.
+  bool DropFile(const Digest& key, std::int64_t CodeStoreStats::*counter);
   // Their files go.
   void Remove(absl::Span<const DiskIndex::Entry> erased) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
