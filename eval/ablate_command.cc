@@ -1,4 +1,4 @@
-// Ranks, Patch layers and calibration sizes, one at a time.
+// Ranks, Patch layers, distortions and calibration sizes, one at a time.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -31,6 +31,7 @@ AblationFigures FiguresOf(const ModeFigures& figures, const ResolvedRow& row) {
   out.rank_v = row.row.spec.rank_v;
   out.rank_h = row.row.spec.rank_h;
   if (row.plan) out.patch_layers = row.plan->patch_layers();
+  out.distortion = row.row.spec.distortion;
   out.bytes_per_token = figures.bytes_per_token;
   out.kl = figures.kl;
   out.ppl = figures.ppl;

@@ -53,6 +53,22 @@ std::vector<ModeRow> PatchRows(const AblateConfig& config, const BundleManifest&
   return rows;
 }
 
+std::vector<ModeRow> DistortionRows(const AblateConfig& config, const BundleManifest& manifest) {
+  std::vector<double> distortions = config.distortions;
+  if (distortions.empty()) {
+    for (const RatePoint& point : manifest.rate_points) distortions.push_back(point.distortion);
+  }
+  std::vector<ModeRow> rows;
+  for (const double distortion : distortions) {
+    ModeRow row =
+        BaseRow(config, manifest.fused.rank > 0 ? "fused" : "scd", absl::StrCat("distortion ", distortion));
+    row.spec.codec = Codec::kEntropy;
+    row.spec.distortion = distortion;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> PatchOrder(const BundleManifest& manifest) {
@@ -73,6 +89,8 @@ std::vector<ModeRow> AblationRows(Ablation ablation, const AblateConfig& config,
       return RankHRows(config, manifest);
     case Ablation::kPatchLayers:
       return PatchRows(config, manifest);
+    case Ablation::kDistortion:
+      return DistortionRows(config, manifest);
     case Ablation::kCalibrationPrefixes:
       break;
   }

@@ -15,6 +15,8 @@ namespace scd {
 //   kRanks        Reuse alone, every rank_k with every rank_v
 //   kRankH        the bundle's own Patch layers at every rank_h
 //   kPatchLayers  the first 0, 1, ... layers of the bundle's order of choice
+//   kDistortion   entropy coded at the bundle's rate points: Fused layers, or where the bundle has none its
+//                 own plan of Reuse and Patch
 std::vector<ModeRow> AblationRows(Ablation ablation, const AblateConfig& config,
                                   const BundleManifest& manifest);
 

@@ -57,6 +57,7 @@ constexpr std::pair<std::string_view, Ablation> kAblations[] = {
     {"ranks", Ablation::kRanks},
     {"rank_h", Ablation::kRankH},
     {"patch_layers", Ablation::kPatchLayers},
+    {"distortion", Ablation::kDistortion},
     {"calibration_prefixes", Ablation::kCalibrationPrefixes}};
 
 void ReadAblations(YamlSection& section, std::vector<Ablation>* run) {
@@ -72,8 +73,9 @@ void ReadAblations(YamlSection& section, std::vector<Ablation>* run) {
       run->push_back(ablation);
     }
     if (!known) {
-      section.Fail(
-          "run", absl::StrCat("\"", name, "\" is none of ranks, rank_h, patch_layers, calibration_prefixes"));
+      section.Fail("run", absl::StrCat("\"", name,
+                                       "\" is none of ranks, rank_h, patch_layers, distortion, "
+                                       "calibration_prefixes"));
     }
   }
 }
@@ -90,6 +92,7 @@ void ReadAblate(YamlSection section, AblateConfig* config) {
   section.Ints("rank_v", &config->rank_v, kRank, kFew);
   section.Ints("rank_h", &config->rank_h, kRank, kFewOrNone);
   section.Int("max_patch_layers", &config->max_patch_layers, {.min = 0, .max = 1024, .unit = "layers"});
+  section.Reals("distortions", &config->distortions, {.min = 0, .max = 1e6}, kFewOrNone);
   section.Ints("calibration_prefixes", &config->calibration_prefixes,
                {.min = 1, .max = 1 << 20, .unit = "prefixes"}, kFew);
   section.String("calibrate_config", &config->calibrate_config);

@@ -28,7 +28,7 @@ struct MeasureConfig {
   std::int64_t max_tokens = 12;            // of an answer
   std::vector<std::string> stop = {"\n"};  // texts that end an answer
   std::int64_t ready_questions = 20;  // questions whose TTFT with codes in the store is measured; 0: none
-  std::vector<Codec> codecs;          // rows of scd and reuse are repeated for each; empty: as they are
+  std::vector<Codec> codecs;          // rows of fitted codes are repeated for each; empty: as they are
 };
 
 struct LatencyConfig {
@@ -39,12 +39,13 @@ struct LatencyConfig {
   std::vector<std::int64_t> links_mbit_s = {100, 1000, 10000};  // of computed rows
 };
 
-enum class Ablation : std::uint8_t { kRanks, kRankH, kPatchLayers, kCalibrationPrefixes };
-// "ranks", "rank_h", "patch_layers", "calibration_prefixes".
+enum class Ablation : std::uint8_t { kRanks, kRankH, kPatchLayers, kDistortion, kCalibrationPrefixes };
+// "ranks", "rank_h", "patch_layers", "distortion", "calibration_prefixes".
 std::string_view AblationName(Ablation ablation);
 
 struct AblateConfig {
-  std::vector<Ablation> run = {Ablation::kRanks, Ablation::kRankH, Ablation::kPatchLayers};
+  std::vector<Ablation> run = {Ablation::kRanks, Ablation::kRankH, Ablation::kPatchLayers,
+                               Ablation::kDistortion};
   std::int64_t native_head = 1;
   std::int64_t native_tail = 16;
   std::int64_t windows = 4;  // of the data; 0: all of it
@@ -54,6 +55,7 @@ struct AblateConfig {
   std::vector<std::int64_t> rank_v = {32, 64, 96, 128, 192};
   std::vector<std::int64_t> rank_h;   // empty: all that the bundle was fitted for
   std::int64_t max_patch_layers = 8;  // 0, 1, ... of the bundle's order
+  std::vector<double> distortions;    // of the bundle's rate points; empty: all of them
   std::vector<std::int64_t> calibration_prefixes = {25, 60, 120, 240};
   std::string calibrate_config = "configs/calibrate.yaml";
   std::vector<std::string> calibrate_set;

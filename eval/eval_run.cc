@@ -1,5 +1,6 @@
 #include "eval/eval_run.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,18 @@ absl::StatusOr<std::unique_ptr<RunningPair>> OpenPair(EvalRun& run, const EvalCo
   run.log.Info(absl::StrCat("producer ", NameOf(description.producer), ", consumer ",
                             NameOf(description.consumer), ", bundle ", description.bundle_path));
   return pair;
+}
+
+std::vector<ModeRow> RowsOfTheBundle(const PairSession& session, std::vector<ModeRow> rows, Log& log) {
+  const auto is_fused = [](const ModeRow& row) { return row.spec.mode == "fused"; };
+  const bool fits = session.bundle() == nullptr || session.bundle()->manifest().fused.rank > 0;
+  if (fits || std::all_of(rows.begin(), rows.end(), is_fused)) return rows;
+  const auto end = std::remove_if(rows.begin(), rows.end(), is_fused);
+  if (end != rows.end()) {
+    log.Warning("rows of mode fused are left out: the bundle has no such translators");
+    rows.erase(end, rows.end());
+  }
+  return rows;
 }
 
 absl::StatusOr<std::vector<ResolvedRow>> ResolveRows(const PairSession& session,

@@ -41,7 +41,11 @@ struct EvalRun {
 // The pair of config, described in run.results.
 absl::StatusOr<std::unique_ptr<RunningPair>> OpenPair(EvalRun& run, const EvalConfig& config);
 
-// Every row of the configuration with its plan, before anything is measured.
+// The rows without those of mode fused where the pair's bundle has no such translators: it says so. Whoever
+// asks for nothing else gets an error.
+std::vector<ModeRow> RowsOfTheBundle(const PairSession& session, std::vector<ModeRow> rows, Log& log);
+
+// Every row with its plan, before anything is measured.
 absl::StatusOr<std::vector<ResolvedRow>> ResolveRows(const PairSession& session,
                                                      const std::vector<ModeRow>& rows);
 

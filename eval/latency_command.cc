@@ -166,7 +166,8 @@ absl::Status RunLatency(EvalRun& run) {
   }
   SCD_ASSIGN_OR_RETURN(const std::vector<ModeRow> chosen, ChosenRows(run.config));
   SCD_ASSIGN_OR_RETURN(const auto pair, OpenPair(run, run.config));
-  SCD_ASSIGN_OR_RETURN(const std::vector<ResolvedRow> rows, ResolveRows(pair->session(), chosen));
+  SCD_ASSIGN_OR_RETURN(const std::vector<ResolvedRow> rows,
+                       ResolveRows(pair->session(), RowsOfTheBundle(pair->session(), chosen, run.log)));
   run.results.latency_prefix_tokens = run.config.latency.prefix_tokens;
   return pair->Explain(MeasureLengths(run, pair->session(), rows));
 }

@@ -9,8 +9,10 @@ namespace scd {
 absl::Status MeasureRows(EvalRun& run, const MeasureSelection& selection) {
   SCD_ASSIGN_OR_RETURN(const auto pair, OpenPair(run, run.config));
   PairSession& session = pair->session();
-  SCD_ASSIGN_OR_RETURN(const std::vector<ResolvedRow> rows,
-                       ResolveRows(session, RepeatForCodecs(run.config.rows, run.config.eval.codecs)));
+  SCD_ASSIGN_OR_RETURN(
+      const std::vector<ResolvedRow> rows,
+      ResolveRows(session, RowsOfTheBundle(session, RepeatForCodecs(run.config.rows, run.config.eval.codecs),
+                                           run.log)));
   Progress* shown = nullptr;
   Measurement measurement(session, run.data, {run.config.eval.max_tokens, run.config.eval.stop}, selection,
                           [&shown] { shown->Add(1); });

@@ -27,7 +27,13 @@ const Way kWays[] = {
     {"selective", "selective", std::nullopt, 1},
     {"reuse", "reuse", std::nullopt, 1},
     {"scd", "scd", std::nullopt, 1},
+    {"fused", "fused", std::nullopt, 1},
 };
+
+// Of a row that names none: what the bundle takes for its mode.
+Codec OwnCodec(const TransferSpec& spec) {
+  return spec.mode == "fused" ? Codec::kEntropy : Codec::kBF16;
+}
 
 ModeRow RowOf(const Way& way, const char* group, std::int64_t head, std::int64_t tail) {
   ModeRow row{.name = way.name, .group = group, .spec = {}};
@@ -57,7 +63,7 @@ std::vector<ModeRow> RepeatForCodecs(const std::vector<ModeRow>& rows, const std
     for (const Codec codec : codecs) {
       ModeRow repeated = row;
       repeated.spec.codec = codec;
-      if (codec != Codec::kBF16) repeated.name.append(", ").append(CodecName(codec));
+      if (codec != OwnCodec(row.spec)) repeated.name.append(", ").append(CodecName(codec));
       out.push_back(std::move(repeated));
     }
   }
@@ -76,7 +82,10 @@ std::string ContradictionIn(const TransferSpec& spec) {
   if (spec.is_quantized() && spec.codec && !IsQuantized(*spec.codec)) {
     return "a quantized mode needs codec int4 or int8";
   }
-  return std::string(CheckModeRequest(spec.mode, PlanRequestOf(spec)).message());
+  const PlanRequest request = PlanRequestOf(spec);
+  const bool may_be_entropy = request.codec ? request.codec == Codec::kEntropy : spec.mode == "fused";
+  if (spec.distortion && (!spec.sends_codes() || !may_be_entropy)) return "distortion is for codec entropy";
+  return std::string(CheckModeRequest(spec.mode, request).message());
 }
 
 PlanRequest PlanRequestOf(const TransferSpec& spec) {

@@ -48,7 +48,7 @@ struct ModeRow {
 std::vector<ModeRow> DefaultRows();
 
 // Rows whose codes are fitted, once for each codec; others, and rows that name a codec, stay as they are. No
-// codec: the rows as they are.
+// codec: the rows as they are. The mode's own (bf16, of fused entropy) keeps the row's name.
 std::vector<ModeRow> RepeatForCodecs(const std::vector<ModeRow>& rows, const std::vector<Codec>& codecs);
 
 // Why the settings of a row contradict its mode; empty where they do not.

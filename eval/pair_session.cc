@@ -148,8 +148,12 @@ absl::StatusOr<ResolvedRow> PairSession::Resolve(const ModeRow& row) const {
   }
   absl::StatusOr<LayerPlan> plan = bundle_->ResolvePlan(request);
   SCD_RETURN_IF_ERROR(InRow(resolved, plan.status()));
-  if (spec.sends_codes()) {
-    const BundleManifest& manifest = bundle_->manifest();
+  const BundleManifest& manifest = bundle_->manifest();
+  spec.codec = plan->codec;
+  if (plan->codec == Codec::kEntropy) {
+    spec.distortion = manifest.rate_points[static_cast<std::size_t>(plan->rate_point)].distortion;
+  }
+  if (spec.mode == "scd" || spec.mode == "reuse") {
     if (!spec.rank_k) spec.rank_k = manifest.default_rank_k;
     if (!spec.rank_v) spec.rank_v = manifest.default_rank_v;
     if (spec.mode == "scd") {

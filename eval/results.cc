@@ -101,6 +101,7 @@ Json AblationJson(const AblationResults& ablation) {
                     {"rank_h", Integer(figures.rank_h)},
                     {"patch_layers", figures.patch_layers},
                     {"num_patch_layers", figures.patch_layers.size()},
+                    {"distortion", Number(figures.distortion)},
                     {"calibration_prefixes", Integer(figures.calibration_prefixes)},
                     {"bytes_per_token", figures.bytes_per_token},
                     {"kl", Number(figures.kl)},

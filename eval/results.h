@@ -55,6 +55,7 @@ struct LatencyFigures {
 struct AblationFigures {
   std::optional<std::int64_t> rank_k, rank_v, rank_h;
   std::vector<std::int64_t> patch_layers;
+  std::optional<double> distortion;
   std::optional<std::int64_t> calibration_prefixes;
   double bytes_per_token = 0;
   std::optional<double> kl, ppl, tv, kl_answer, ttft_ms_codes_ready;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/wire/entropy_coder.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
 
@@ -37,11 +38,17 @@ struct ByteRange {
 };
 
 // A group that its tokens do not fill has a scale and a minimum all the same: least where all but the last
-// are full, most where the producer's chunks are of one token.
+// are full, most where the producer's chunks are of one token. What is entropy coded may take anything from
+// granules that say nothing to escapes alone.
 ByteRange CodeBytes(const LayerPlan& plan, std::int64_t num_tokens) {
   ByteRange bytes;
   for (const LayerRanks& layer : plan.layers) {
     for (const SentKind& sent : SentKinds(layer)) {
+      if (plan.codec == Codec::kEntropy) {
+        bytes.least += LargestEntropyPayload(num_tokens, 0);
+        bytes.most += LargestEntropyPayload(1, sent.rank) * num_tokens;
+        continue;
+      }
       bytes.least += PayloadBytes(plan.codec, sent.kind, num_tokens, sent.rank);
       bytes.most += PayloadBytes(plan.codec, sent.kind, 1, sent.rank) * num_tokens;
     }

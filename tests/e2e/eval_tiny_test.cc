@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace scd::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -77,6 +79,7 @@ rows:
   - {mode: selective, name: selective, codec: f32, native_head: 1, recompute_layers: [1, 2]}
   - {mode: reuse, name: reuse, group: equal, codec: f32, native_head: 1, native_tail: 2}
   - {mode: scd, name: scd, group: equal, codec: f32, native_head: 1, native_tail: 2}
+  - {mode: fused, name: fused, group: equal, native_head: 1, native_tail: 2}
 latency: {prefix_tokens: [80, 160], repeats: 1}
 ablate: {rank_k: [4, 16], rank_v: [16], windows: 1, questions: 1, ready_questions: 1}
 drift: {prefixes: 2, decode_positions: 4}
@@ -130,7 +133,7 @@ TEST_F(EvalTinyTest, TheTableOfAPairThatSendsItsStateUnchanged) {
   EXPECT_EQ(document["pair"]["bundle"]["path"], files_.bundle);
   EXPECT_EQ(document["pair"]["producer"]["digest"], document["pair"]["consumer"]["digest"]);
   EXPECT_EQ(document["data"]["windows"]["count"], 2);
-  ASSERT_EQ(document["modes"].size(), 7u);
+  ASSERT_EQ(document["modes"].size(), 8u);
   for (const json& row : document["modes"]) {
     for (const char* key : {"mode", "row", "group", "plan"}) EXPECT_TRUE(row[key].is_string()) << key;
     for (const char* key : {"bytes_per_token", "percent_of_raw", "f1", "exact", "ppl", "kl", "tv",
@@ -146,12 +149,16 @@ TEST_F(EvalTinyTest, TheTableOfAPairThatSendsItsStateUnchanged) {
       continue;
     }
     // Producer and consumer are one model and the codes are its state: only rounding is left, which this
-    // model, made to be sensitive, turns into nats where it is that of 8 bits (4 bits: over 4).
-    EXPECT_LT(row["kl"].get<double>(), name == "8 bits" ? 1.5 : 1e-6) << name;
+    // model, made to be sensitive, turns into nats where it is that of 8 bits (4 bits: over 4) or of a grid.
+    const bool rounded = name == "8 bits" || name == "fused";
+    EXPECT_LT(row["kl"].get<double>(), rounded ? 1.5 : 1e-6) << name;
+    if (name == "fused") {
+      EXPECT_EQ(row["codec"], "entropy");
+    }
     EXPECT_GT(row["bytes_per_token"].get<double>(), 0) << name;
     EXPECT_GT(row["ttft_ms_cold"].get<double>(), 0) << name;
     EXPECT_GT(row["ttft_ms_codes_ready"].get<double>(), 0) << name;
-    if (name != "8 bits") {
+    if (!rounded) {
       EXPECT_TRUE(row["first_difference"].is_null()) << name;
     }
     // Full ranks in f32: twice the raw state of bf16.
@@ -162,19 +169,46 @@ TEST_F(EvalTinyTest, TheTableOfAPairThatSendsItsStateUnchanged) {
   EXPECT_THAT(ProcessesNaming(folder_.path()), IsEmpty());
 }
 
+TEST_F(EvalTinyTest, RowsOfFittedCodesAreRepeatedForEachCodec) {
+  std::vector<std::string> arguments = Arguments("divergence");
+  arguments.insert(arguments.end(), {"--set", "eval.codecs=[bf16,entropy]", "--set",
+                                     "rows=[{mode: raw}, {mode: reuse}, {mode: scd}, {mode: fused}]", "--set",
+                                     "data.questions.count=1"});
+  const ProgramRun run = RunProgram("scd-eval", arguments, kTimeout);
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  std::vector<std::string> rows;
+  std::map<std::string, double> bytes;
+  for (const json& row : Document()["modes"]) {
+    rows.push_back(absl::StrCat(row["row"].get<std::string>(), ": ", row["codec"].get<std::string>()));
+    bytes[rows.back()] = row["code_bytes_per_transferred_token"];
+  }
+  EXPECT_THAT(rows, ElementsAre("raw: bf16", "reuse: bf16", "reuse, entropy: entropy", "scd: bf16",
+                                "scd, entropy: entropy", "fused, bf16: bf16", "fused: entropy"));
+  EXPECT_LT(bytes["reuse, entropy: entropy"], bytes["reuse: bf16"]);
+  EXPECT_LT(bytes["scd, entropy: entropy"], bytes["scd: bf16"]);
+  EXPECT_LT(bytes["fused: entropy"], bytes["fused, bf16: bf16"]);
+}
+
 TEST_F(EvalTinyTest, LatencyAblationsAndDrift) {
   const ProgramRun latency = RunProgram("scd-eval", Arguments("latency"), kTimeout);
   ASSERT_EQ(latency.exit_code, 0) << latency.output;
-  EXPECT_EQ(Document()["latency"]["rows"].size(), 2u * 2u * (1u + 3u));
+  EXPECT_EQ(Document()["latency"]["rows"].size(), 3u * 2u * (1u + 3u));
   const ProgramRun ablate = RunProgram("scd-eval", Arguments("ablate"), kTimeout);
   ASSERT_EQ(ablate.exit_code, 0) << ablate.output;
   const json ablations = Document()["ablations"];
-  ASSERT_EQ(ablations.size(), 3u);
+  ASSERT_EQ(ablations.size(), 4u);
   EXPECT_EQ(ablations[0]["name"], "ranks");
   ASSERT_EQ(ablations[0]["rows"].size(), 2u);
   EXPECT_EQ(ablations[0]["rows"][0]["rank_k"], 4);
   EXPECT_GT(ablations[0]["rows"][0]["kl"].get<double>(), ablations[0]["rows"][1]["kl"].get<double>());
   EXPECT_EQ(ablations[2]["rows"][0]["num_patch_layers"], 0);
+  EXPECT_EQ(ablations[3]["name"], "distortion");
+  ASSERT_EQ(ablations[3]["rows"].size(), 2u);
+  EXPECT_EQ(ablations[3]["rows"][0]["distortion"], 0.0001);
+  EXPECT_EQ(ablations[3]["rows"][1]["distortion"], 0.01);
+  EXPECT_GT(ablations[3]["rows"][0]["bytes_per_token"].get<double>(),
+            ablations[3]["rows"][1]["bytes_per_token"].get<double>());
+  EXPECT_LT(ablations[3]["rows"][0]["kl"].get<double>(), ablations[3]["rows"][1]["kl"].get<double>());
   const ProgramRun drift = RunProgram("scd-eval", Arguments("drift"), kTimeout);
   ASSERT_EQ(drift.exit_code, 0) << drift.output;
   EXPECT_TRUE(Document()["drift"]["curves"].is_array());

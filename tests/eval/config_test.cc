@@ -73,6 +73,7 @@ TEST(EvalConfigTest, TheShippedFileIsTheDefaults) {
   EXPECT_EQ(shipped->ablate.questions, defaults.ablate.questions);
   EXPECT_EQ(shipped->ablate.ready_questions, defaults.ablate.ready_questions);
   EXPECT_EQ(shipped->ablate.max_patch_layers, defaults.ablate.max_patch_layers);
+  EXPECT_EQ(shipped->ablate.distortions, defaults.ablate.distortions);
   EXPECT_EQ(shipped->ablate.calibration_prefixes, defaults.ablate.calibration_prefixes);
   EXPECT_EQ(shipped->ablate.calibrate_config, defaults.ablate.calibrate_config);
   EXPECT_EQ(shipped->drift.prefixes, defaults.drift.prefixes);
@@ -90,11 +91,15 @@ rows:
      native_head: 1, native_tail: 16}
   - {mode: selective, recompute_layers: [10, 29]}
   - {mode: selective, name: chosen, recompute_layers: auto}
+  - {mode: fused, codec: auto, distortion: 0.02}
 eval:
-  codecs: [bf16, int4]
+  codecs: [bf16, entropy]
+ablate:
+  run: [distortion]
+  distortions: [0.001, 0.02]
 )");
   ASSERT_TRUE(config.ok()) << config.status();
-  ASSERT_EQ(config->rows.size(), 4u);
+  ASSERT_EQ(config->rows.size(), 5u);
   EXPECT_EQ(config->rows[0].name, "local");
   EXPECT_EQ(config->rows[0].group, "published");
   const TransferSpec& ours = config->rows[1].spec;
@@ -109,7 +114,11 @@ eval:
   EXPECT_EQ(ours.native_tail, 16);
   EXPECT_EQ(config->rows[2].spec.recompute_layers, (LayerRange{10, 29}));
   EXPECT_EQ(config->rows[3].spec.recompute_layers, std::nullopt);
-  EXPECT_THAT(config->eval.codecs, ElementsAre(Codec::kBF16, Codec::kInt4));
+  EXPECT_EQ(config->rows[4].spec.codec, std::nullopt);
+  EXPECT_EQ(config->rows[4].spec.distortion, 0.02);
+  EXPECT_THAT(config->eval.codecs, ElementsAre(Codec::kBF16, Codec::kEntropy));
+  EXPECT_THAT(config->ablate.run, ElementsAre(Ablation::kDistortion));
+  EXPECT_THAT(config->ablate.distortions, ElementsAre(0.001, 0.02));
 }
 
 struct BadCase {
@@ -140,6 +149,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"rows: [{mode: quantized, codec: bf16}]", "needs codec int4 or int8"},
         BadCase{"rows: [{mode: raw, codec: int4}]", "mode raw sends bf16 or f32"},
         BadCase{"rows: [{mode: scd, codec: int5}]", "\"int5\" is none of bf16, f32, int8, int4"},
+        BadCase{"rows: [{mode: raw, codec: entropy}]", "mode raw sends bf16 or f32"},
+        BadCase{"rows: [{mode: scd, distortion: 0.1}]", "distortion is for codec entropy"},
+        BadCase{"rows: [{mode: fused, distortion: -1}]", "distortion"},
+        BadCase{"rows: [{mode: fused, rank_v: 4}]", "rank_k and rank_v are for scd and reuse"},
+        BadCase{"ablate: {distortions: [x]}", "ablate.distortions"},
         BadCase{"rows: [{mode: scd, native_tail: -1}]", "native_tail"},
         BadCase{"rows: [{mode: scd, tail: 1}]", "tail"},
         BadCase{"eval: {codecs: [bf16, bf16]}", "bf16 stands twice"},

@@ -197,6 +197,20 @@ TEST(AblationRowsTest, GoThroughTheGrids) {
   config.max_patch_layers = 8;
   EXPECT_EQ(AblationRows(Ablation::kPatchLayers, config, SomeManifest()).size(), 4u);  // all that there are
 
+  BundleManifest rated = SomeManifest();
+  EXPECT_TRUE(AblationRows(Ablation::kDistortion, config, rated).empty());  // a bundle without tables
+  rated.rate_points = {{.distortion = 0.001}, {.distortion = 0.02}};
+  const std::vector<ModeRow> rates = AblationRows(Ablation::kDistortion, config, rated);
+  ASSERT_EQ(rates.size(), 2u);
+  EXPECT_EQ(rates[1].name, "distortion 0.02");
+  EXPECT_EQ(rates[1].spec.mode, "scd");
+  EXPECT_EQ(rates[1].spec.codec, Codec::kEntropy);
+  EXPECT_EQ(rates[1].spec.distortion, 0.02);
+  rated.fused.rank = 8;
+  config.distortions = {0.02};
+  ASSERT_EQ(AblationRows(Ablation::kDistortion, config, rated).size(), 1u);
+  EXPECT_EQ(AblationRows(Ablation::kDistortion, config, rated)[0].spec.mode, "fused");
+
   BundleManifest given = SomeManifest();
   given.patch_choice.clear();
   EXPECT_THAT(PatchOrder(given), ElementsAre(5, 3, 4));

@@ -77,6 +77,27 @@ TEST(CheckTransferTest, TakesIntegerCodesOfAnyRange) {
   }
 }
 
+// Three granules of 32 tokens or fewer, each with 19 bytes of its own; at most 7 bytes for a number.
+TEST(CheckTransferTest, TakesWhateverEntropyCodedNumbersMayTake) {
+  LayerPlan plan;
+  plan.codec = Codec::kEntropy;
+  plan.layers = {{.treatment = LayerTreatment::kFused, .rank_kv = 10},
+                 {.treatment = LayerTreatment::kFused, .rank_kv = 10}};
+  const TransferSpec asked{.mode = "fused", .native_head = 1, .native_tail = 16};
+  TransferFigures figures = Honest();
+  figures.mode = "fused";
+  figures.received_bytes = 1 << 20;
+  const auto check = [&](std::int64_t code_bytes) {
+    figures.code_bytes = code_bytes;
+    return CheckTransfer(asked, &plan, CodeUse::kFresh, figures);
+  };
+  const std::int64_t least = 2 * 3 * 19, most = 2 * 82 * (19 + 10 * 7);
+  EXPECT_TRUE(check(least).ok()) << check(least);
+  EXPECT_TRUE(check(most).ok()) << check(most);
+  EXPECT_THAT(std::string(check(least - 1).message()), HasSubstr("makes 114 to 14596"));
+  EXPECT_FALSE(check(most + 1).ok());
+}
+
 struct Lie {
   const char* name;
   std::function<void(TransferFigures&)> tell;

@@ -44,6 +44,8 @@ def document():
     grid = [{"rank_k": k, "rank_v": v, "kl": 0.01 * (k + v), "kl_answer": 0.1, "bytes_per_token": k + v}
             for k in (1, 2) for v in (1, 2)]
     budget = [{"num_patch_layers": k, "patch_layers": [2, 1][:k], "kl": 0.03 - 0.001 * k, "ppl": 17.0} for k in (0, 1, 2)]
+    rates = [{"distortion": d, "bytes_per_token": 900.0 - 1e4 * d, "kl": 0.01 + d, "kl_answer": 0.1 + d, "patch_layers": []}
+             for d in (0.001, 0.01, 0.05)]
     curve = {"mode": "scd", "patch_layers": [2], "kv_error_k": [0.1] * LAYERS, "kv_error_v": [0.2] * LAYERS,
              "hidden_error": [0.0] + [0.01] * LAYERS, "predicted": [0.0] + [0.02] * LAYERS, "alpha": [1.0] * LAYERS,
              "beta": [0.1] * LAYERS, "eps": [0.1] * LAYERS, "violated": [3]}
@@ -57,7 +59,8 @@ def document():
                       mode("raw", "raw", "published", kl=0.2), mode("scd", "scd", "published"),
                       mode("scd", "scd", "equal", kl=0.0123)],
             "latency": {"prefix_tokens": [128], "rows": latency},
-            "ablations": [{"name": "ranks", "rows": grid}, {"name": "patch_layers", "rows": budget}],
+            "ablations": [{"name": "ranks", "rows": grid}, {"name": "patch_layers", "rows": budget},
+                          {"name": "distortion", "rows": rates}],
             "drift": {"layers": list(range(LAYERS)), "prefixes": 3, "decode_positions": 9, "curves": [curve], "note": "a note"}}
 
 
@@ -181,7 +184,7 @@ class PageTest(unittest.TestCase):
 
     def test_every_plot_has_axes_with_units_and_words(self):
         plots = re.findall(r"<svg.*?</svg>", self.page, flags=re.S)
-        self.assertEqual(len(plots), 2 * 6)  # wide and narrow: rate, two of latency, two ablations, drift
+        self.assertEqual(len(plots), 2 * 7)  # wide and narrow: rate, two of latency, three ablations, drift
         units = re.compile(r"\((nats|ms|bit/s|ratio|count|columns|columns per token|per token)\)|bytes per prompt token|^layer")
         for plot in plots:
             self.assertRegex(plot, r'role="img" aria-label="[^"]{20,}"')

@@ -24,6 +24,7 @@ MODES = {
     "selective": Mode("selective recompute", "selective", "green", "P"),
     "reuse": Mode("Reuse only", "Reuse", "orange", "X"),
     "scd": Mode("SCD (Reuse + Patch)", "SCD", "blue", "o"),
+    "fused": Mode("SCD (Fused)", "Fused", "blue", "s"),
 }
 
 

@@ -14,11 +14,14 @@ LINES = {
                "Columns of the attention input sent for each token and Patch layer."),
     "patch_layers": ("Patch budget", "num_patch_layers", "Patch layers (count)",
                      "Layers join in the order of efficiency that the bundle records, the most efficient first."),
+    "distortion": ("Distortion of the entropy codec", "distortion", "distortion (ratio)",
+                   "Mean square error of a column over the spread of K or V: coarser to the right, fewer bytes."),
     "calibration_prefixes": ("Calibration size", "calibration_prefixes", "calibration prefixes (count)",
                              "The bundle fitted anew on so many prefixes."),
 }
 # field: axis label
 METRICS = {
+    "bytes_per_token": "bytes (per token)",
     "kl": "KL to the oracle (nats)",
     "kl_answer": "KL at the answer (nats)",
     "ppl": "perplexity (per token)",
@@ -39,7 +42,8 @@ def plot_all(document):
 def _lines(name, index, rows):
     title, field, label, caption = LINES[name]
     rows = sorted((r for r in rows if r.get(field) is not None), key=lambda r: r[field])
-    metrics = [m for m in METRICS if sum(r.get(m) is not None for r in rows) >= 2]
+    metrics = [m for m in METRICS if sum(r.get(m) is not None for r in rows) >= 2
+               and (m != "bytes_per_token" or name == "distortion")]
     if len({r[field] for r in rows}) < 2 or not metrics:
         return None
     alt = f"{title}: " + "; ".join(

@@ -10,7 +10,7 @@ import os
 SCHEMA = "scd.eval.v1"
 MAX_BYTES = 64 << 20
 GROUPS = ("published", "equal")
-ABLATIONS = ("ranks", "rank_h", "patch_layers", "calibration_prefixes")
+ABLATIONS = ("ranks", "rank_h", "patch_layers", "distortion", "calibration_prefixes")
 
 
 class SchemaError(Exception):
@@ -114,8 +114,8 @@ def _check_ablation(ablation, where):
     name = ablation.get("name")
     _expect(name in ABLATIONS, f"{where}.name", " or ".join(f'"{n}"' for n in ABLATIONS), name)
     for row_where, row in _rows(ablation, where, "rows"):
-        for field in ("rank_k", "rank_v", "rank_h", "num_patch_layers", "calibration_prefixes", "bytes_per_token", "kl",
-                      "ppl", "tv", "kl_answer", "ttft_ms_codes_ready"):
+        for field in ("rank_k", "rank_v", "rank_h", "num_patch_layers", "distortion", "calibration_prefixes",
+                      "bytes_per_token", "kl", "ppl", "tv", "kl_answer", "ttft_ms_codes_ready"):
             _number(row, row_where, field)
         _numbers(row, row_where, "patch_layers")
 

@@ -3,12 +3,13 @@ import figures
 from table import Column, Table
 
 _TITLES = {"ranks": "Ranks of K and V", "rank_h": "Rank of Patch codes", "patch_layers": "Patch budget",
-           "calibration_prefixes": "Calibration size"}
+           "distortion": "Distortion of the entropy codec", "calibration_prefixes": "Calibration size"}
 _KEYS = [("rank_k", Column("r_K", "columns"), figures.whole), ("rank_v", Column("r_V", "columns"), figures.whole),
          ("rank_h", Column("r_H", "columns"), figures.whole), ("num_patch_layers", Column("Patch", "layers"), figures.whole),
+         ("distortion", Column("Distortion"), figures.significant),
          ("calibration_prefixes", Column("Calibration", "prefixes"), figures.whole)]
 _FIRST = {"ranks": "rank_k", "rank_h": "rank_h", "patch_layers": "num_patch_layers",
-          "calibration_prefixes": "calibration_prefixes"}
+          "distortion": "distortion", "calibration_prefixes": "calibration_prefixes"}
 _METRICS = [("bytes_per_token", Column("Bytes", "per token"), figures.whole), ("kl", Column("KL", "nats"), figures.significant),
             ("kl_answer", Column("KL answer", "nats"), figures.significant), ("ppl", Column("PPL"), figures.fixed(2)),
             ("tv", Column("TV", "0–1"), figures.significant),
