@@ -30,6 +30,26 @@ void AddNetworkTensors(const AlignerNetwork& n, NameOf name, std::vector<NamedTe
   out.push_back({name("mlp_out_bias"), View(n.mlp_out_bias, {n.out()})});
 }
 
+void AddFused(const FusedGroup& group, std::vector<NamedTensor>& out) {
+  const AffineTranslator& t = group.linear.translator;
+  const std::int64_t hidden = t.in / group.layers.size();
+  const std::int64_t outputs = t.out / group.layers.size();
+  for (std::int64_t i = 0; i < group.layers.size(); ++i) {
+    const LayerFused& layer = group.each[static_cast<std::size_t>(i)];
+    const auto name = [&](std::string_view part) {
+      return TranslatorTensorName(group.layers.first + i, CodeKind::kKV, part);
+    };
+    const auto rows = [](const std::vector<float>& values, std::int64_t first, const Shape& shape) {
+      return ConstTensorView(values.data() + first, DType::kF32, shape);
+    };
+    out.push_back({name("encoder"), View(layer.encoder, {t.rank, hidden})});
+    out.push_back({name("decoder"), rows(t.decoder, i * outputs * t.rank, {outputs, t.rank})});
+    out.push_back({name("decoder_bias"), rows(t.decoder_bias, i * outputs, {outputs})});
+    if (i + 1 == group.layers.size()) out.push_back({name("encoder_bias"), View(t.encoder_bias, {t.rank})});
+    if (layer.network.width() > 0) AddNetworkTensors(layer.network, name, out);
+  }
+}
+
 void AddTables(const CodeTables& code, std::int64_t rate_point, std::vector<NamedTensor>& out) {
   const auto name = [&](std::string_view part) {
     return EntropyTensorName(code.layer, code.kind, rate_point, part);
@@ -57,13 +77,7 @@ std::vector<NamedTensor> BundleTensorsOf(const FittedPair& fitted) {
       AddNetworkTensors(network, name, out);
     }
   }
-  for (const LayerFused& layer : fitted.fused) {
-    AddTranslator(layer.layer, CodeKind::kKV, layer.linear.translator, out);
-    const auto name = [&](std::string_view part) {
-      return TranslatorTensorName(layer.layer, CodeKind::kKV, part);
-    };
-    AddNetworkTensors(layer.network, name, out);
-  }
+  for (const FusedGroup& group : fitted.fused) AddFused(group, out);
   for (std::size_t i = 0; i < fitted.rates.size(); ++i) {
     for (const CodeTables& code : fitted.rates[i].tables) AddTables(code, static_cast<std::int64_t>(i), out);
   }

@@ -123,9 +123,9 @@ absl::Status Calibration::MakeTraces() {
                          .hidden_layers = HiddenLayers(config_, model.num_layers),
                          .hidden_dtype = config_.trace.scratch_dtype};
   const TraceStageOptions options{.native_head = config_.native_head,
-                             .hold_out_every = config_.corpus.hold_out_every,
-                             .pass_tokens = config_.trace.pass_tokens,
-                             .checkpoint_prefixes = config_.trace.checkpoint_prefixes};
+                                  .hold_out_every = config_.corpus.hold_out_every,
+                                  .pass_tokens = config_.trace.pass_tokens,
+                                  .checkpoint_prefixes = config_.trace.checkpoint_prefixes};
   // How products are computed changes the numbers a little: rows of one run are all computed alike.
   trace_inputs_ = DigestBuilder("scd.calibrate.inputs.v1")
                       .AddDigest(pair_.digest())
@@ -221,20 +221,27 @@ absl::Status Calibration::FitFused() {
   const FusedOptions options{
       .ridge_lambda = config_.ridge_lambda,
       .rank = *config_.fused.rank,
+      .group = config_.fused.group,
       .window = config_.fused.window,
       .native_head = config_.native_head,
       .distortion = config_.entropy.distortions.empty() ? 0.0 : config_.entropy.default_distortion,
       .training = config_.fused.training};
   SCD_ASSIGN_OR_RETURN(fitted_.fused, RunFusedStage(context_, *traces_.store, *loaded_.consumer, options,
                                                     trace_inputs_, config_.backend.num_threads));
-  double error = 0, linear = 0;
-  for (const LayerFused& layer : fitted_.fused) {
-    error += layer.network.error / static_cast<double>(fitted_.fused.size());
-    linear += layer.network.linear_error / static_cast<double>(fitted_.fused.size());
+  const std::vector<double>& distortions = config_.entropy.distortions;
+  if (config_.fused.cut_unsent && !distortions.empty()) CutUnsent(distortions.front(), &fitted_.fused);
+  double plain = 0, coded = 0;
+  const auto num_layers = static_cast<double>(pair_.consumer.config.num_layers);
+  for (const FusedGroup& group : fitted_.fused) {
+    for (const LayerFused& layer : group.each) {
+      plain += layer.plain.full / num_layers;
+      coded += layer.coded.full / num_layers;
+    }
   }
   context_.log.Info(absl::StrFormat(
-      "held-out error of fused K and V at rank %d: %.4f, linear alone %.4f (mean over layers)", options.rank,
-      error, linear));
+      "fused: %d columns for %d layers; held-out error of K and V %.4f, of rounded codes %.4f (mean over "
+      "layers)",
+      fitted_.fused.front().linear.translator.rank, options.group, plain, coded));
   return absl::OkStatus();
 }
 

@@ -78,9 +78,10 @@ class LayerSampler {
     for (const LayerPatch& patch : fitted.patch) {
       if (patch.layer == layer) translators_[CodeKind::kH] = &patch.linear;
     }
-    if (!fitted.fused.empty()) {
-      fused_ = &fitted.fused[static_cast<std::size_t>(layer)].linear;
-      translators_[CodeKind::kKV] = &fused_->translator;
+    for (const FusedGroup& group : fitted.fused) {
+      if (group.layers.last != layer) continue;
+      group_ = &group;
+      translators_[CodeKind::kKV] = &group.linear.translator;
     }
   }
 
@@ -101,10 +102,13 @@ class LayerSampler {
     }
     for (CodeSample& sample : samples_) {
       const AffineTranslator& translator = *translators_[sample.kind];
-      const bool exact = sample.kind == CodeKind::kKV;
-      sample.variances = exact ? fused_->variances : ColumnVariances(sample.rows->view());
-      sample.weights =
-          ColumnWeights(translator, exact ? fused_->spread() : SpreadOf(sample.kind, translator.out));
+      if (sample.kind == CodeKind::kKV) {
+        sample.variances = group_->linear.variances;
+        sample.weights = group_->linear.weights;
+      } else {
+        sample.variances = ColumnVariances(sample.rows->view());
+        sample.weights = ColumnWeights(translator, SpreadOf(sample.kind, translator.out));
+      }
     }
     return absl::OkStatus();
   }
@@ -124,12 +128,14 @@ class LayerSampler {
       h_spread_.Add(MatrixView(h_b_.data(), piece.rows, hidden));
     }
     const ConstTensorView kv = MatrixView(kv_a_.data(), piece.rows, 2 * d_kv_);
-    const ConstTensorView h = MatrixView(h_a_.data(), piece.rows, hidden);
     for (const CodeSample& sample : samples_) {
       const AffineTranslator& translator = *translators_[sample.kind];
-      const ConstTensorView input = sample.kind == CodeKind::kK   ? kv.columns(0, d_kv_)
-                                    : sample.kind == CodeKind::kV ? kv.columns(d_kv_, d_kv_)
-                                                                  : h;
+      ConstTensorView input = MatrixView(h_a_.data(), piece.rows, hidden);
+      if (sample.kind == CodeKind::kK) input = kv.columns(0, d_kv_);
+      if (sample.kind == CodeKind::kV) input = kv.columns(d_kv_, d_kv_);
+      if (sample.kind == CodeKind::kKV) {
+        SCD_ASSIGN_OR_RETURN(input, ReadLayersHidden(store_, piece, group_->layers, &group_inputs_));
+      }
       SCD_RETURN_IF_ERROR(
           EncodeRows(math, translator, translator.rank, input, sample.rows->view().rows(first, piece.rows)));
     }
@@ -146,10 +152,10 @@ class LayerSampler {
   const TraceStore& store_;
   const std::int64_t layer_;
   const std::int64_t d_kv_;
-  const FusedLinear* fused_ = nullptr;
+  const FusedGroup* group_ = nullptr;  // whose code comes with this layer
   std::map<CodeKind, const AffineTranslator*> translators_;
   Spread kv_spread_, h_spread_;
-  std::vector<float> h_a_, h_b_, kv_a_, kv_b_;  // of one piece
+  std::vector<float> h_a_, h_b_, kv_a_, kv_b_, group_inputs_;  // of one piece
   std::vector<CodeSample> samples_;
 };
 

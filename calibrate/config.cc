@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bundle/manifest.h"
+#include "common/config/entropy_tables.h"
 #include "common/config/plan_yaml.h"
 #include "common/model/model_yaml.h"
 #include "kernels/status_macros.h"
@@ -138,9 +139,9 @@ void ReadSelective(YamlSection root, SelectiveConfig* selective) {
   ReadLayerRange(section, "default", &selective->default_group);
 }
 
-void ReadTraining(YamlSection section, AlignerTraining* aligner) {
+void ReadTraining(YamlSection section, std::int64_t least_width, AlignerTraining* aligner) {
   std::int64_t seed = 1;
-  section.Int("mlp_width", &aligner->mlp_width, {.min = 1, .max = 1 << 18, .unit = "units"});
+  section.Int("mlp_width", &aligner->mlp_width, {.min = least_width, .max = 1 << 18, .unit = "units"});
   section.Int("max_epochs", &aligner->max_epochs, {.min = 0, .max = 10000, .unit = "epochs"});
   section.Int("batch_rows", &aligner->batch_rows, {.min = 1, .max = 1 << 16, .unit = "rows"});
   section.Real("learning_rate", &aligner->learning_rate, {.min = 1e-9, .max = 1.0});
@@ -153,8 +154,11 @@ void ReadTraining(YamlSection section, AlignerTraining* aligner) {
 void ReadFused(YamlSection root, FusedConfig* fused) {
   YamlSection section = root.Section("fused");
   if (!section.IsWord("rank", "auto")) section.Int("rank", &fused->rank, kRankOrAll);
+  fused->cut_unsent = !fused->rank;
+  section.Int("group", &fused->group, {.min = 1, .max = kMaxBundleLayers, .unit = "layers"});
   section.Int("window", &fused->window, {.min = 1, .max = kMaxFusedWindow, .unit = "tokens"});
-  ReadTraining(section, &fused->training);
+  ReadTraining(section, 0, &fused->training);
+  if (fused->training.mlp_width == 0) fused->window = 1;
 }
 
 void ReadEntropy(YamlSection root, EntropyConfig* entropy) {
@@ -220,7 +224,7 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.Int("native_tail", &config->native_tail, kNative);
   ReadPatch(root, &config->patch);
   ReadSelective(root, &config->selective);
-  ReadTraining(root.Section("aligner"), &config->aligner);
+  ReadTraining(root.Section("aligner"), 1, &config->aligner);
   root.Section("reuse").Choice("fit", &config->reuse_fit,
                                {{"joint", ReuseFit::kJoint}, {"rrr", ReuseFit::kReducedRank}});
   ReadFused(root, &config->fused);
@@ -248,9 +252,12 @@ absl::Status ResolveForModel(const ModelConfig& model, CalibrateConfig* config) 
   if (ranks.max_k == 0) ranks.max_k = d_kv;
   if (ranks.max_v == 0) ranks.max_v = d_kv;
   if (ranks.default_h == 0) ranks.default_h = ranks.h.back();
-  const std::int64_t fused_rank = std::min(model.hidden_size, 2 * d_kv);
-  if (!config->fused.rank) config->fused.rank = fused_rank;
-  SCD_RETURN_IF_ERROR(CheckRank("fused.rank", *config->fused.rank, fused_rank));
+  FusedConfig& fused = config->fused;
+  fused.group = std::min(fused.group, model.num_layers);
+  const std::int64_t fused_rank =
+      std::min(fused.group * std::min(model.hidden_size, 2 * d_kv), kMaxEntropyRank);
+  if (!fused.rank) fused.rank = fused_rank;
+  SCD_RETURN_IF_ERROR(CheckRank("fused.rank", *fused.rank, fused_rank));
   SCD_RETURN_IF_ERROR(CheckLayers("patch.layers", config->patch.layers, model.num_layers));
   SCD_RETURN_IF_ERROR(CheckLayers("patch.candidates", config->patch.candidates, model.num_layers));
   const SelectiveConfig& selective = config->selective;

@@ -31,7 +31,7 @@ struct FittedPair {
   std::vector<LayerReuse> reuse;  // one for each layer
   std::vector<std::int64_t> candidates;
   std::vector<LayerPatch> patch;  // one for each candidate
-  std::vector<LayerFused> fused;  // one for each layer, or none
+  std::vector<FusedGroup> fused;  // of all layers, or none
   std::vector<FittedRate> rates;  // ascending distortion
   std::int64_t default_rate = 0;
   SelectiveProfile selective;

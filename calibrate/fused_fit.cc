@@ -1,83 +1,29 @@
 #include "calibrate/fused_fit.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <utility>
 
 #include "calibrate/entropy_fit.h"
 #include "calibrate/kv_rows.h"
-#include "calibrate/linear_fit.h"
 #include "calibrate/mapped_rows.h"
+#include "calibrate/pair_moments.h"
 #include "common/config/codec.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
 
-constexpr std::int64_t kBlockRows = 512;
-
-// Rows of one layer, of the prefixes that are fitted on or of those that are held out.
+// Codes of the prefixes that are fitted on, or of those that are held out.
 struct CodedRows {
   std::vector<std::int64_t> positions;  // [n]
   std::unique_ptr<MappedRows> codes;    // [n, rank]
-  std::unique_ptr<MappedRows> kv;       // [n, 2 d_kv], the consumer's
 };
-
-// Walks through the layer's pieces: on_piece(H_A, K beside V), rows `first` and on of all.
-template <typename OnPiece>
-absl::Status ForEachPiece(const TraceStore& store, const Transformer& consumer, std::int64_t layer,
-                          bool held_out, const std::stop_token& stop, OnPiece on_piece) {
-  SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store, consumer, PairSide::kConsumer));
-  std::vector<float> hidden, kv;
-  std::int64_t first = 0;
-  for (const TracePiece& piece : store.pieces()) {
-    if (piece.held_out != held_out) continue;
-    if (stop.stop_requested()) return absl::CancelledError("stopped during the Fused fits");
-    SCD_RETURN_IF_ERROR(store.ReadHidden(piece, layer, PairSide::kProducer, &hidden));
-    SCD_RETURN_IF_ERROR(kv_rows->Read(piece, layer, &kv));
-    SCD_RETURN_IF_ERROR(on_piece(piece, first, MatrixView(hidden.data(), piece.rows, store.shape().hidden),
-                                 MatrixView(kv.data(), piece.rows, 2 * store.shape().d_kv)));
-    first += piece.rows;
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<CodedRows> MakeRows(const TraceStore& store, bool held_out, std::int64_t rank,
-                                   const std::string& folder) {
-  CodedRows rows;
-  const std::int64_t count = store.NumRows(held_out);
-  SCD_ASSIGN_OR_RETURN(rows.codes, MappedRows::Create(folder, count, rank));
-  SCD_ASSIGN_OR_RETURN(rows.kv, MappedRows::Create(folder, count, 2 * store.shape().d_kv));
-  for (const TracePiece& piece : store.pieces()) {
-    if (piece.held_out != held_out) continue;
-    for (std::int64_t r = 0; r < piece.rows; ++r) rows.positions.push_back(piece.first_position + r);
-  }
-  return rows;
-}
 
 void CopyRows(ConstTensorView from, TensorView to) {
   for (std::int64_t r = 0; r < from.dim(0); ++r)
     std::copy_n(from.row<float>(r), from.dim(1), to.row<float>(r));
-}
-
-// rows = (rows - what the codes decode to linearly) / spread.
-absl::Status LeaveResidual(HostMath& math, const AffineTranslator& linear, ConstTensorView codes,
-                           absl::Span<const float> spread, TensorView rows) {
-  std::vector<float> decoded(static_cast<std::size_t>(kBlockRows * linear.out));
-  for (std::int64_t begin = 0; begin < rows.dim(0); begin += kBlockRows) {
-    const std::int64_t count = std::min(kBlockRows, rows.dim(0) - begin);
-    const TensorView view = MatrixView(decoded.data(), count, linear.out);
-    SCD_RETURN_IF_ERROR(DecodeRows(math, linear, linear.rank, codes.rows(begin, count), view));
-    for (std::int64_t r = 0; r < count; ++r) {
-      float* row = rows.row<float>(begin + r);
-      for (std::int64_t i = 0; i < linear.out; ++i) {
-        row[i] = (row[i] - view.row<float>(r)[i]) / spread[static_cast<std::size_t>(i)];
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 void DivideColumns(absl::Span<const float> divisors, TensorView rows) {
@@ -87,88 +33,253 @@ void DivideColumns(absl::Span<const float> divisors, TensorView rows) {
   }
 }
 
-struct FusedErrors {
-  double linear = 0;
-  double full = 0;
+class GroupFit {
+ public:
+  GroupFit(HostMath& math, const TraceStore& store, const Transformer& consumer, const LayerRange& layers,
+           const FusedOptions& options, const std::string& folder, std::stop_token stop,
+           const std::function<void(double)>& on_progress)
+      : math_(math),
+        store_(store),
+        consumer_(consumer),
+        options_(options),
+        folder_(folder),
+        stop_(std::move(stop)),
+        on_progress_(on_progress),
+        outputs_(2 * store.shape().d_kv) {
+    group_.layers = layers;
+  }
+
+  absl::StatusOr<FusedGroup> Run() {
+    SCD_RETURN_IF_ERROR(FitLinear());
+    group_.each.resize(static_cast<std::size_t>(group_.layers.size()));
+    const bool with_networks = options_.training.mlp_width > 0;
+    SCD_ASSIGN_OR_RETURN(CodedRows held_out, Encode(true));
+    SCD_RETURN_IF_ERROR(Round());
+    // Without a network nothing reads the codes of the rows of the fit again.
+    CodedRows rows;
+    if (with_networks) {
+      SCD_ASSIGN_OR_RETURN(rows, Encode(false));
+      if (options_.distortion > 0) RoundToSteps(Steps(), rows.codes->view());
+    }
+    SCD_ASSIGN_OR_RETURN(CodedRows coded, Encode(true));
+    if (options_.distortion > 0) RoundToSteps(Steps(), coded.codes->view());
+    for (std::int64_t i = 0; i < group_.layers.size(); ++i) {
+      LayerFused& layer = group_.each[static_cast<std::size_t>(i)];
+      if (with_networks) {
+        SCD_ASSIGN_OR_RETURN(layer.network, Train(i, rows, coded));
+      }
+      SCD_ASSIGN_OR_RETURN(layer.plain, Measure(i, held_out));
+      SCD_ASSIGN_OR_RETURN(layer.coded, Measure(i, coded));
+    }
+    ShareEncoder(&group_);
+    on_progress_(1.0);
+    return std::move(group_);
+  }
+
+ private:
+  // Calls on_piece(piece, first row) for each piece; rows are counted over all pieces of its kind.
+  template <typename OnPiece>
+  absl::Status ForEachPiece(bool held_out, OnPiece on_piece) const {
+    std::int64_t first = 0;
+    for (const TracePiece& piece : store_.pieces()) {
+      if (piece.held_out != held_out) continue;
+      if (stop_.stop_requested()) return absl::CancelledError("stopped during the Fused fits");
+      SCD_RETURN_IF_ERROR(on_piece(piece, first));
+      first += piece.rows;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ConstTensorView> ReadInputs(const TracePiece& piece, std::vector<float>& out) const {
+    return ReadLayersHidden(store_, piece, group_.layers, &out);
+  }
+
+  // K beside V of the group's layers, side by side.
+  absl::StatusOr<ConstTensorView> ReadOutputs(const TracePiece& piece, KvRows& kv_rows,
+                                              std::vector<float>& out) const {
+    const std::int64_t width = group_.layers.size() * outputs_;
+    out.resize(static_cast<std::size_t>(piece.rows * width));
+    const TensorView all = MatrixView(out.data(), piece.rows, width);
+    std::vector<float> rows;
+    for (std::int64_t i = 0; i < group_.layers.size(); ++i) {
+      SCD_RETURN_IF_ERROR(kv_rows.Read(piece, group_.layers.first + i, &rows));
+      CopyRows(MatrixView(rows.data(), piece.rows, outputs_), all.columns(i * outputs_, outputs_));
+    }
+    return ConstTensorView(all);
+  }
+
+  absl::Status FitLinear() {
+    SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store_, consumer_, PairSide::kConsumer));
+    PairMoments sums(group_.layers.size() * store_.shape().hidden, group_.layers.size() * outputs_, true);
+    std::vector<float> inputs, outputs;
+    SCD_RETURN_IF_ERROR(ForEachPiece(false, [&](const TracePiece& piece, std::int64_t) -> absl::Status {
+      SCD_ASSIGN_OR_RETURN(const ConstTensorView a, ReadInputs(piece, inputs));
+      SCD_ASSIGN_OR_RETURN(const ConstTensorView b, ReadOutputs(piece, *kv_rows, outputs));
+      return sums.Add(math_, a, b);
+    }));
+    SCD_ASSIGN_OR_RETURN(const Moments moments, sums.Finish());
+    SCD_ASSIGN_OR_RETURN(group_.linear,
+                         FitFusedLinear(moments, group_.layers.size(), options_.rank, options_.ridge_lambda));
+    mean_.assign(moments.mean_b.begin(), moments.mean_b.end());
+    spread_ = group_.linear.OutputSpread();
+    return absl::OkStatus();
+  }
+
+  std::vector<float> Steps() const { return group_.linear.Steps(options_.distortion); }
+
+  // Fits the decoder to rounded codes.
+  absl::Status Round() {
+    if (options_.distortion <= 0) return absl::OkStatus();
+    SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store_, consumer_, PairSide::kConsumer));
+    const std::vector<float> steps = Steps();
+    const AffineTranslator& linear = group_.linear.translator;
+    PairMoments sums(linear.rank, linear.out, false);
+    std::vector<float> inputs, outputs, codes;
+    SCD_RETURN_IF_ERROR(ForEachPiece(false, [&](const TracePiece& piece, std::int64_t) -> absl::Status {
+      SCD_ASSIGN_OR_RETURN(const ConstTensorView a, ReadInputs(piece, inputs));
+      SCD_ASSIGN_OR_RETURN(const ConstTensorView b, ReadOutputs(piece, *kv_rows, outputs));
+      codes.resize(static_cast<std::size_t>(piece.rows * linear.rank));
+      const TensorView z = MatrixView(codes.data(), piece.rows, linear.rank);
+      SCD_RETURN_IF_ERROR(EncodeRows(math_, linear, linear.rank, a, z));
+      RoundToSteps(steps, z);
+      return sums.Add(math_, z, b);
+    }));
+    SCD_ASSIGN_OR_RETURN(const Moments moments, sums.Finish());
+    return RefitDecoder(moments, options_.ridge_lambda, &group_.linear.translator);
+  }
+
+  absl::StatusOr<CodedRows> Encode(bool held_out) const {
+    const AffineTranslator& linear = group_.linear.translator;
+    CodedRows out;
+    SCD_ASSIGN_OR_RETURN(out.codes, MappedRows::Create(folder_, store_.NumRows(held_out), linear.rank));
+    std::vector<float> inputs;
+    SCD_RETURN_IF_ERROR(
+        ForEachPiece(held_out, [&](const TracePiece& piece, std::int64_t first) -> absl::Status {
+          for (std::int64_t r = 0; r < piece.rows; ++r) out.positions.push_back(piece.first_position + r);
+          SCD_ASSIGN_OR_RETURN(const ConstTensorView a, ReadInputs(piece, inputs));
+          return EncodeRows(math_, linear, linear.rank, a, out.codes->view().rows(first, piece.rows));
+        }));
+    return out;
+  }
+
+  // What the codes of one layer decode to linearly.
+  absl::Status DecodeLayer(std::int64_t index, ConstTensorView codes, TensorView out) const {
+    const AffineTranslator& linear = group_.linear.translator;
+    const std::int64_t first = index * outputs_;
+    SCD_RETURN_IF_ERROR(
+        math_.Gemm(codes, MatrixView(linear.decoder.data() + first * linear.rank, outputs_, linear.rank), out,
+                   {.transpose_b = true}));
+    for (std::int64_t r = 0; r < out.dim(0); ++r) {
+      float* row = out.row<float>(r);
+      for (std::int64_t i = 0; i < outputs_; ++i)
+        row[i] += linear.decoder_bias[static_cast<std::size_t>(first + i)];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Span<const float> OfLayer(const std::vector<float>& of_outputs, std::int64_t index) const {
+    return absl::MakeConstSpan(of_outputs)
+        .subspan(static_cast<std::size_t>(index * outputs_), static_cast<std::size_t>(outputs_));
+  }
+
+  // What a network is trained on: x from the codes, y = what they leave of K and V, in units of their spread.
+  struct Pairs {
+    std::unique_ptr<MappedRows> x;
+    std::unique_ptr<MappedRows> y;
+    AlignerRows view() const { return {x->view(), y->view()}; }
+  };
+
+  absl::StatusOr<Pairs> MakePairs(std::int64_t index, bool held_out, const CodedRows& rows,
+                                  float gain) const {
+    const TensorView codes = rows.codes->view();
+    Pairs out;
+    SCD_ASSIGN_OR_RETURN(out.x, MappedRows::Create(folder_, codes.dim(0), options_.window * codes.dim(1)));
+    SCD_ASSIGN_OR_RETURN(out.y, MappedRows::Create(folder_, codes.dim(0), outputs_));
+    FillWindows(codes, rows.positions, options_.native_head, 0, gain, out.x->view());
+    SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store_, consumer_, PairSide::kConsumer));
+    std::vector<float> kv;
+    SCD_RETURN_IF_ERROR(
+        ForEachPiece(held_out, [&](const TracePiece& piece, std::int64_t first) -> absl::Status {
+          const TensorView y = out.y->view().rows(first, piece.rows);
+          SCD_RETURN_IF_ERROR(kv_rows->Read(piece, group_.layers.first + index, &kv));
+          SCD_RETURN_IF_ERROR(DecodeLayer(index, codes.rows(first, piece.rows), y));
+          for (std::int64_t i = 0; i < y.num_elements(); ++i) {
+            y.as<float>()[i] = kv[static_cast<std::size_t>(i)] - y.as<float>()[i];
+          }
+          DivideColumns(OfLayer(spread_, index), y);
+          return absl::OkStatus();
+        }));
+    return out;
+  }
+
+  absl::StatusOr<AlignerNetwork> Train(std::int64_t index, const CodedRows& rows, const CodedRows& held_out) {
+    const float gain = RootMeanSquare(rows.codes->view());
+    SCD_ASSIGN_OR_RETURN(const Pairs pairs, MakePairs(index, false, rows, gain));
+    SCD_ASSIGN_OR_RETURN(const Pairs others, MakePairs(index, true, held_out, gain));
+    const auto on_step = [&](std::int64_t done, std::int64_t total) {
+      const double of_layer = static_cast<double>(done) / static_cast<double>(total);
+      on_progress_((static_cast<double>(index) + of_layer) / static_cast<double>(group_.layers.size()));
+    };
+    SCD_ASSIGN_OR_RETURN(const TrainedAligner trained,
+                         TrainAligner(math_, pairs.view(), others.view(), options_.training, stop_, on_step));
+    return FoldScales(trained, gain, OfLayer(spread_, index));
+  }
+
+  absl::StatusOr<FusedErrors> Measure(std::int64_t index, const CodedRows& held_out) const {
+    const AlignerNetwork& network = group_.each[static_cast<std::size_t>(index)].network;
+    const absl::Span<const float> spread = OfLayer(spread_, index);
+    const absl::Span<const float> exact_mean = OfLayer(mean_, index);
+    std::vector<float> mean(exact_mean.begin(), exact_mean.end());
+    DivideColumns(spread, MatrixView(mean.data(), 1, outputs_));
+    RelativeError linear_error, error;
+    SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store_, consumer_, PairSide::kConsumer));
+    std::vector<float> kv, predicted, scaled, x;
+    SCD_RETURN_IF_ERROR(ForEachPiece(true, [&](const TracePiece& piece, std::int64_t first) -> absl::Status {
+      SCD_RETURN_IF_ERROR(kv_rows->Read(piece, group_.layers.first + index, &kv));
+      const TensorView actual = MatrixView(kv.data(), piece.rows, outputs_);
+      DivideColumns(spread, actual);
+      predicted.resize(kv.size());
+      const TensorView view = MatrixView(predicted.data(), piece.rows, outputs_);
+      SCD_RETURN_IF_ERROR(DecodeLayer(index, held_out.codes->view().rows(first, piece.rows), view));
+      scaled = predicted;
+      const TensorView scaled_view = MatrixView(scaled.data(), piece.rows, outputs_);
+      DivideColumns(spread, scaled_view);
+      linear_error.Add(scaled_view, actual, mean);
+      if (network.width() == 0) return absl::OkStatus();
+      x.resize(static_cast<std::size_t>(piece.rows * network.in));
+      const TensorView x_view = MatrixView(x.data(), piece.rows, network.in);
+      FillWindows(held_out.codes->view(), held_out.positions, options_.native_head, first, 1.0f, x_view);
+      SCD_RETURN_IF_ERROR(AddNetwork(math_, network, x_view, view));
+      DivideColumns(spread, view);
+      error.Add(view, actual, mean);
+      return absl::OkStatus();
+    }));
+    return FusedErrors{.linear = linear_error.value(),
+                       .full = network.width() == 0 ? linear_error.value() : error.value()};
+  }
+
+  HostMath& math_;
+  const TraceStore& store_;
+  const Transformer& consumer_;
+  const FusedOptions& options_;
+  const std::string& folder_;
+  const std::stop_token stop_;
+  const std::function<void(double)>& on_progress_;
+  const std::int64_t outputs_;  // of one layer: K beside V
+  FusedGroup group_;
+  std::vector<float> mean_, spread_;  // of each output of the group
 };
 
-// |X_hat - X| / |X - mean| of X = [K / sd_K, V / sd_V], without the network and with it.
-absl::StatusOr<FusedErrors> MeasureErrors(HostMath& math, const LayerFused& fused, const CodedRows& rows,
-                                          const FusedOptions& options, absl::Span<const float> spread) {
-  const AffineTranslator& linear = fused.linear.translator;
-  std::vector<float> mean = linear.decoder_bias;
-  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] /= spread[i];
-  RelativeError linear_error, error;
-  std::vector<float> x(static_cast<std::size_t>(kBlockRows * fused.network.in));
-  std::vector<float> predicted(static_cast<std::size_t>(kBlockRows * linear.out));
-  std::vector<float> actual(predicted.size()), scaled(predicted.size());
-  const std::int64_t total = rows.codes->view().dim(0);
-  for (std::int64_t begin = 0; begin < total; begin += kBlockRows) {
-    const std::int64_t count = std::min(kBlockRows, total - begin);
-    const TensorView x_view = MatrixView(x.data(), count, fused.network.in);
-    const TensorView predicted_view = MatrixView(predicted.data(), count, linear.out);
-    const TensorView actual_view = MatrixView(actual.data(), count, linear.out);
-    const TensorView scaled_view = MatrixView(scaled.data(), count, linear.out);
-    CopyRows(rows.kv->view().rows(begin, count), actual_view);
-    DivideColumns(spread, actual_view);
-    SCD_RETURN_IF_ERROR(
-        DecodeRows(math, linear, linear.rank, rows.codes->view().rows(begin, count), predicted_view));
-    CopyRows(predicted_view, scaled_view);
-    DivideColumns(spread, scaled_view);
-    linear_error.Add(scaled_view, actual_view, mean);
-    FillWindows(rows.codes->view(), rows.positions, options.native_head, begin, 1.0f, x_view);
-    SCD_RETURN_IF_ERROR(AddNetwork(math, fused.network, x_view, predicted_view));
-    DivideColumns(spread, predicted_view);
-    error.Add(predicted_view, actual_view, mean);
+// The first `kept` of each run of `columns` values.
+void CutColumns(std::int64_t columns, std::int64_t kept, std::vector<float>& values) {
+  auto to = values.begin();
+  for (auto from = values.begin(); from != values.end(); from += columns) {
+    to = std::copy_n(from, kept, to);
   }
-  return FusedErrors{.linear = linear_error.value(), .full = error.value()};
-}
-
-absl::StatusOr<std::unique_ptr<MappedRows>> MakeWindows(const CodedRows& rows, const FusedOptions& options,
-                                                        float gain, const std::string& folder) {
-  const TensorView codes = rows.codes->view();
-  SCD_ASSIGN_OR_RETURN(auto x, MappedRows::Create(folder, codes.dim(0), options.window * codes.dim(1)));
-  FillWindows(codes, rows.positions, options.native_head, 0, gain, x->view());
-  return x;
+  values.erase(to, values.end());
 }
 
 }  // namespace
-
-std::vector<double> FusedLinear::spread() const {
-  std::vector<double> out(static_cast<std::size_t>(translator.out), sd_v);
-  std::fill_n(out.begin(), translator.out / 2, sd_k);
-  return out;
-}
-
-std::vector<float> FusedLinear::Steps(double distortion) const {
-  return FitSteps(distortion, variances, ColumnWeights(translator, spread()));
-}
-
-absl::StatusOr<FusedLinear> FitFusedLinear(const Moments& moments, std::int64_t rank, double ridge_lambda) {
-  const std::int64_t d_kv = moments.ab.columns / 2;
-  const auto spread = [&](std::int64_t first) {
-    double sum = 0;
-    for (std::int64_t i = first; i < first + d_kv; ++i) sum += moments.bb(i, i);
-    const double variance = sum / (static_cast<double>(d_kv) * static_cast<double>(moments.count));
-    return variance > 1e-30 ? std::sqrt(variance) : 1.0;
-  };
-  FusedLinear out;
-  out.sd_k = spread(0);
-  out.sd_v = spread(d_kv);
-  const auto sd = [&](std::int64_t column) { return column < d_kv ? out.sd_k : out.sd_v; };
-
-  Moments scaled = moments;
-  for (std::int64_t i = 0; i < scaled.ab.rows; ++i) {
-    for (std::int64_t j = 0; j < scaled.ab.columns; ++j) scaled.ab(i, j) /= sd(j);
-  }
-  SCD_ASSIGN_OR_RETURN(LinearFit fit, FitReducedRank(scaled, rank, ridge_lambda));
-  for (std::int64_t c = 0; c < rank; ++c) {
-    for (std::int64_t j = 0; j < fit.decoder.columns; ++j) fit.decoder(c, j) *= sd(j);
-  }
-  out.variances = CodeVariances(moments, fit);
-  out.translator = MakeTranslator(fit);
-  return out;
-}
 
 std::int64_t ReadableBefore(std::int64_t position, std::int64_t native_head) {
   const std::int64_t granule = position - position % kFusedGranule;
@@ -193,78 +304,55 @@ void FillWindows(ConstTensorView codes, absl::Span<const std::int64_t> positions
   }
 }
 
-absl::StatusOr<LayerFused> FitFused(HostMath& math, const TraceStore& store, const Transformer& consumer,
-                                    std::int64_t layer, const FusedOptions& options,
+absl::StatusOr<ConstTensorView> ReadLayersHidden(const TraceStore& store, const TracePiece& piece,
+                                                 const LayerRange& layers, std::vector<float>* out) {
+  const std::int64_t hidden = store.shape().hidden;
+  const std::int64_t width = layers.size() * hidden;
+  out->resize(static_cast<std::size_t>(piece.rows * width));
+  const TensorView all = MatrixView(out->data(), piece.rows, width);
+  std::vector<float> rows;
+  for (std::int64_t i = 0; i < layers.size(); ++i) {
+    SCD_RETURN_IF_ERROR(store.ReadHidden(piece, layers.first + i, PairSide::kProducer, &rows));
+    CopyRows(MatrixView(rows.data(), piece.rows, hidden), all.columns(i * hidden, hidden));
+  }
+  return ConstTensorView(all);
+}
+
+absl::StatusOr<FusedGroup> FitFused(HostMath& math, const TraceStore& store, const Transformer& consumer,
+                                    const LayerRange& layers, const FusedOptions& options,
                                     const std::string& folder, std::stop_token stop,
                                     const std::function<void(double)>& on_progress) {
-  LayerFused out;
-  out.layer = layer;
-  const std::int64_t rank = options.rank;
-  SCD_ASSIGN_OR_RETURN(CodedRows rows, MakeRows(store, false, rank, folder));
-  SCD_ASSIGN_OR_RETURN(CodedRows held_out, MakeRows(store, true, rank, folder));
+  return GroupFit(math, store, consumer, layers, options, folder, std::move(stop), on_progress).Run();
+}
 
-  PairMoments sums(store.shape().hidden, 2 * store.shape().d_kv, true);
-  SCD_RETURN_IF_ERROR(
-      ForEachPiece(store, consumer, layer, false, stop,
-                   [&](const TracePiece& piece, std::int64_t first, ConstTensorView a, ConstTensorView kv) {
-                     CopyRows(kv, rows.kv->view().rows(first, piece.rows));
-                     return sums.Add(math, a, kv);
-                   }));
-  SCD_ASSIGN_OR_RETURN(const Moments moments, sums.Finish());
-  SCD_ASSIGN_OR_RETURN(out.linear, FitFusedLinear(moments, rank, options.ridge_lambda));
-  const AffineTranslator& linear = out.linear.translator;
-
-  std::vector<float> hidden;
-  std::int64_t next[2] = {0, 0};
-  for (const TracePiece& piece : store.pieces()) {
-    if (stop.stop_requested()) return absl::CancelledError("stopped during the Fused fits");
-    SCD_RETURN_IF_ERROR(store.ReadHidden(piece, layer, PairSide::kProducer, &hidden));
-    std::int64_t& first = next[piece.held_out ? 1 : 0];
-    SCD_RETURN_IF_ERROR(EncodeRows(math, linear, rank,
-                                   MatrixView(hidden.data(), piece.rows, store.shape().hidden),
-                                   (piece.held_out ? held_out : rows).codes->view().rows(first, piece.rows)));
-    first += piece.rows;
+void ShareEncoder(FusedGroup* group) {
+  const AffineTranslator& t = group->linear.translator;
+  const auto layers = static_cast<std::int64_t>(group->each.size());
+  const std::int64_t hidden = t.in / layers;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    std::vector<float>& share = group->each[static_cast<std::size_t>(i)].encoder;
+    share.resize(static_cast<std::size_t>(t.rank * hidden));
+    CopyRows(MatrixView(t.encoder.data(), t.rank, t.in).columns(i * hidden, hidden),
+             MatrixView(share.data(), t.rank, hidden));
   }
-  SCD_RETURN_IF_ERROR(
-      ForEachPiece(store, consumer, layer, true, stop,
-                   [&](const TracePiece& piece, std::int64_t first, ConstTensorView, ConstTensorView kv) {
-                     CopyRows(kv, held_out.kv->view().rows(first, piece.rows));
-                     return absl::OkStatus();
-                   }));
+}
 
-  const std::vector<double> exact_spread = out.linear.spread();
-  const std::vector<float> spread(exact_spread.begin(), exact_spread.end());
-  std::unique_ptr<MappedRows> plain_codes;
-  SCD_ASSIGN_OR_RETURN(plain_codes, MappedRows::Create(folder, held_out.codes->view().dim(0), rank));
-  CopyRows(held_out.codes->view(), plain_codes->view());
-  if (options.distortion > 0) {
-    const std::vector<float> steps = out.linear.Steps(options.distortion);
-    RoundToSteps(steps, rows.codes->view());
-    RoundToSteps(steps, held_out.codes->view());
+void CutRank(std::int64_t rank, FusedGroup* group) {
+  AffineTranslator& t = group->linear.translator;
+  const std::int64_t before = t.rank;
+  const auto kept = static_cast<std::size_t>(rank);
+  t.rank = rank;
+  t.encoder.resize(kept * static_cast<std::size_t>(t.in));
+  t.encoder_bias.resize(kept);
+  CutColumns(before, rank, t.decoder);
+  group->linear.variances.resize(kept);
+  group->linear.weights.resize(kept);
+  for (LayerFused& layer : group->each) {
+    if (layer.network.width() == 0) continue;
+    layer.network.in = layer.network.in / before * rank;
+    CutColumns(before, rank, layer.network.mlp_in);
   }
-  SCD_ASSIGN_OR_RETURN(const auto held_out_y,
-                       MappedRows::Create(folder, held_out.kv->view().dim(0), linear.out));
-  CopyRows(held_out.kv->view(), held_out_y->view());
-  SCD_RETURN_IF_ERROR(LeaveResidual(math, linear, rows.codes->view(), spread, rows.kv->view()));
-  SCD_RETURN_IF_ERROR(LeaveResidual(math, linear, held_out.codes->view(), spread, held_out_y->view()));
-  const float gain = RootMeanSquare(rows.codes->view());
-  SCD_ASSIGN_OR_RETURN(const auto x, MakeWindows(rows, options, gain, folder));
-  SCD_ASSIGN_OR_RETURN(const auto held_out_x, MakeWindows(held_out, options, gain, folder));
-  SCD_ASSIGN_OR_RETURN(
-      const TrainedAligner trained,
-      TrainAligner(math, {x->view(), rows.kv->view()}, {held_out_x->view(), held_out_y->view()},
-                   options.training, stop, [&](std::int64_t done, std::int64_t total) {
-                     on_progress(static_cast<double>(done) / static_cast<double>(total));
-                   }));
-  out.network = FoldScales(trained, gain, spread);
-  SCD_ASSIGN_OR_RETURN(const FusedErrors coded, MeasureErrors(math, out, held_out, options, spread));
-  held_out.codes = std::move(plain_codes);
-  SCD_ASSIGN_OR_RETURN(const FusedErrors plain, MeasureErrors(math, out, held_out, options, spread));
-  out.coded_error = coded.full;
-  out.network.linear_error = plain.linear;
-  out.network.error = plain.full;
-  on_progress(1.0);
-  return out;
+  ShareEncoder(group);
 }
 
 }  // namespace scd

@@ -1,8 +1,8 @@
 #include "calibrate/fused_stage.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -12,110 +12,159 @@
 namespace scd {
 namespace {
 
-Digest LayerDigest(const Digest& inputs, std::int64_t layer, const FusedOptions& options) {
+LayerRange GroupOf(std::int64_t first, const TraceShape& shape, const FusedOptions& options) {
+  return {.first = first, .last = std::min(first + options.group, shape.num_layers) - 1};
+}
+
+Digest GroupDigest(const Digest& inputs, std::int64_t first, const FusedOptions& options) {
   const AlignerTraining& t = options.training;
   DigestBuilder builder("scd.calibrate.fused.v1");
-  builder.AddDigest(inputs).AddInt(layer).AddDouble(options.ridge_lambda).AddInt(options.rank);
-  builder.AddInt(options.window).AddInt(options.native_head).AddDouble(options.distortion);
-  builder.AddInt(t.mlp_width).AddInt(t.max_epochs).AddInt(t.batch_rows).AddDouble(t.learning_rate);
+  builder.AddDigest(inputs).AddInt(first).AddInt(options.group).AddDouble(options.ridge_lambda);
+  builder.AddInt(options.rank).AddInt(options.window).AddInt(options.native_head);
+  builder.AddDouble(options.distortion).AddInt(t.mlp_width);
+  if (t.mlp_width == 0) return builder.Finish();
+  builder.AddInt(t.max_epochs).AddInt(t.batch_rows).AddDouble(t.learning_rate);
   builder.AddDouble(t.weight_decay).AddInt(t.patience).AddInt(static_cast<std::int64_t>(t.seed));
   return builder.Finish();
 }
 
-// Moves every array of a layer through `visit`, in one fixed order.
-template <typename Layer, typename Visit>
-void VisitArrays(Layer& layer, Visit visit) {
-  visit(layer.linear.translator.encoder);
-  visit(layer.linear.translator.encoder_bias);
-  visit(layer.linear.translator.decoder);
-  visit(layer.linear.translator.decoder_bias);
-  visit(layer.network.mlp_in);
-  visit(layer.network.mlp_in_bias);
-  visit(layer.network.mlp_out);
-  visit(layer.network.mlp_out_bias);
+// Moves every array of a group through `visit`, in one fixed order.
+template <typename Group, typename Visit>
+void VisitArrays(Group& group, Visit visit) {
+  visit(group.linear.translator.encoder);
+  visit(group.linear.translator.encoder_bias);
+  visit(group.linear.translator.decoder);
+  visit(group.linear.translator.decoder_bias);
+  for (auto& layer : group.each) {
+    visit(layer.network.mlp_in);
+    visit(layer.network.mlp_in_bias);
+    visit(layer.network.mlp_out);
+    visit(layer.network.mlp_out_bias);
+  }
 }
 
-constexpr std::size_t kNumbers = 5;  // before the variances
+// The same for every number in double.
+template <typename Group, typename Visit>
+void VisitNumbers(Group& group, Visit visit) {
+  for (auto* numbers : {&group.linear.spreads, &group.linear.variances, &group.linear.weights}) {
+    for (auto& number : *numbers) visit(number);
+  }
+  for (auto& layer : group.each) {
+    visit(layer.plain.linear);
+    visit(layer.plain.full);
+    visit(layer.coded.linear);
+    visit(layer.coded.full);
+  }
+}
 
-WorkRecord ToRecord(const LayerFused& layer) {
+WorkRecord ToRecord(const FusedGroup& group) {
   WorkRecord record;
-  record.integers = {layer.network.epochs};
-  record.numbers = {layer.linear.sd_k, layer.linear.sd_v, layer.network.linear_error, layer.network.error,
-                    layer.coded_error};
-  record.numbers.insert(record.numbers.end(), layer.linear.variances.begin(), layer.linear.variances.end());
-  VisitArrays(layer, [&](const std::vector<float>& array) {
+  for (const LayerFused& layer : group.each) record.integers.push_back(layer.network.epochs);
+  VisitNumbers(group, [&](double number) { record.numbers.push_back(number); });
+  VisitArrays(group, [&](const std::vector<float>& array) {
     record.values.insert(record.values.end(), array.begin(), array.end());
   });
   return record;
 }
 
-// Absent where the record does not have these sizes.
-std::optional<LayerFused> FromRecord(const WorkRecord& record, std::int64_t layer, const TraceShape& shape,
-                                     const FusedOptions& options) {
+// A group of this shape, all zeros.
+FusedGroup EmptyGroup(const LayerRange& layers, const TraceShape& shape, const FusedOptions& options) {
   const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  const std::int64_t outputs = 2 * shape.d_kv;
-  if (record.integers.size() != 1 || record.numbers.size() != kNumbers + size(options.rank)) return {};
-  LayerFused out;
-  out.layer = layer;
-  AffineTranslator& linear = out.linear.translator;
-  linear.in = shape.hidden;
-  linear.rank = options.rank;
-  linear.out = outputs;
-  linear.encoder.resize(size(options.rank * shape.hidden));
-  linear.encoder_bias.resize(size(options.rank));
-  linear.decoder.resize(size(outputs * options.rank));
-  linear.decoder_bias.resize(size(outputs));
-  out.network = EmptyNetwork(
-      {.in = options.window * options.rank, .width = options.training.mlp_width, .out = outputs});
-  out.network.epochs = record.integers[0];
-  out.linear.sd_k = record.numbers[0];
-  out.linear.sd_v = record.numbers[1];
-  out.network.linear_error = record.numbers[2];
-  out.network.error = record.numbers[3];
-  out.coded_error = record.numbers[4];
-  out.linear.variances.assign(record.numbers.begin() + kNumbers, record.numbers.end());
+  const std::int64_t rank = options.rank;
+  FusedGroup group;
+  group.layers = layers;
+  group.each.resize(size(layers.size()));
+  AffineTranslator& linear = group.linear.translator;
+  linear.in = layers.size() * shape.hidden;
+  linear.rank = rank;
+  linear.out = layers.size() * 2 * shape.d_kv;
+  linear.encoder.resize(size(rank * linear.in));
+  linear.encoder_bias.resize(size(rank));
+  linear.decoder.resize(size(linear.out * rank));
+  linear.decoder_bias.resize(size(linear.out));
+  group.linear.spreads.resize(2 * group.each.size());
+  group.linear.variances.resize(size(rank));
+  group.linear.weights.resize(size(rank));
+  for (LayerFused& layer : group.each) {
+    if (options.training.mlp_width == 0) continue;
+    layer.network = EmptyNetwork(
+        {.in = options.window * rank, .width = options.training.mlp_width, .out = 2 * shape.d_kv});
+  }
+  return group;
+}
 
-  std::size_t total = 0;
-  VisitArrays(out, [&](std::vector<float>& array) { total += array.size(); });
-  if (record.values.size() != total) return {};
-  auto next = record.values.begin();
+// Absent where the record does not have these sizes.
+std::optional<FusedGroup> FromRecord(const WorkRecord& record, const LayerRange& layers,
+                                     const TraceShape& shape, const FusedOptions& options) {
+  FusedGroup out = EmptyGroup(layers, shape, options);
+  std::size_t values = 0, numbers = 0;
+  VisitArrays(out, [&](const std::vector<float>& array) { values += array.size(); });
+  VisitNumbers(out, [&](double) { ++numbers; });
+  if (record.integers.size() != out.each.size() || record.numbers.size() != numbers ||
+      record.values.size() != values) {
+    return {};
+  }
+  for (std::size_t i = 0; i < out.each.size(); ++i) out.each[i].network.epochs = record.integers[i];
+  auto number = record.numbers.begin();
+  VisitNumbers(out, [&](double& to) { to = *number++; });
+  auto value = record.values.begin();
   VisitArrays(out, [&](std::vector<float>& array) {
-    std::copy_n(next, array.size(), array.begin());
-    next += static_cast<std::ptrdiff_t>(array.size());
+    std::copy_n(value, array.size(), array.begin());
+    value += static_cast<std::ptrdiff_t>(array.size());
   });
+  ShareEncoder(&out);
   return out;
+}
+
+void LogGroup(Log& log, const FusedGroup& group) {
+  for (std::size_t i = 0; i < group.each.size(); ++i) {
+    const LayerFused& layer = group.each[i];
+    log.Info(absl::StrFormat(
+        "layer %d, fused: held-out error of K and V %.4f (linear alone %.4f), of rounded codes %.4f (%.4f)",
+        group.layers.first + static_cast<std::int64_t>(i), layer.plain.full, layer.plain.linear,
+        layer.coded.full, layer.coded.linear));
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<LayerFused>> RunFusedStage(const RunContext& context, const TraceStore& store,
+absl::StatusOr<std::vector<FusedGroup>> RunFusedStage(const RunContext& context, const TraceStore& store,
                                                       const Transformer& consumer,
                                                       const FusedOptions& options, const Digest& inputs,
                                                       int num_threads) {
-  const LayerFits<LayerFused> fits{
+  const TraceShape& shape = store.shape();
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t layer = 0; layer < shape.num_layers; layer += options.group) firsts.push_back(layer);
+  const bool with_networks = options.training.mlp_width > 0;
+  const LayerFits<FusedGroup> fits{
       .stage = "fused",
       .record = "fused",
-      .units = std::max<std::int64_t>(1, options.training.max_epochs),
-      .digest = [&](std::int64_t layer) { return LayerDigest(inputs, layer, options); },
+      .unit = with_networks ? "epochs" : "groups",
+      .units = with_networks ? std::max<std::int64_t>(1, options.training.max_epochs) * options.group : 1,
+      .digest = [&](std::int64_t first) { return GroupDigest(inputs, first, options); },
       .to_record = ToRecord,
-      .from_record = [&](const WorkRecord& record,
-                         std::int64_t layer) { return FromRecord(record, layer, store.shape(), options); },
-      .fit =
-          [&](HostMath& math, std::int64_t layer, const std::function<void(double)>& on_progress) {
-            return FitFused(math, store, consumer, layer, options, context.work.File("."), context.stop,
-                            on_progress);
+      .from_record =
+          [&](const WorkRecord& record, std::int64_t first) {
+            return FromRecord(record, GroupOf(first, shape, options), shape, options);
           },
-      .log =
-          [&](const LayerFused& layer) {
-            context.log.Info(absl::StrFormat(
-                "layer %d, fused: held-out error of K and V %.4f, linear alone %.4f, rounded codes %.4f, %d "
-                "epochs",
-                layer.layer, layer.network.error, layer.network.linear_error, layer.coded_error,
-                layer.network.epochs));
-          }};
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(store.shape().num_layers));
-  std::iota(layers.begin(), layers.end(), std::int64_t{0});
-  return RunLayerFits(context, fits, layers, num_threads);
+      .fit =
+          [&](HostMath& math, std::int64_t first, const std::function<void(double)>& on_progress) {
+            return FitFused(math, store, consumer, GroupOf(first, shape, options), options,
+                            context.work.File("."), context.stop, on_progress);
+          },
+      .log = [&](const FusedGroup& group) { LogGroup(context.log, group); }};
+  return RunLayerFits(context, fits, firsts, num_threads);
+}
+
+void CutUnsent(double distortion, std::vector<FusedGroup>* groups) {
+  std::int64_t rank = 1;
+  for (const FusedGroup& group : *groups) {
+    const std::vector<float> steps = group.linear.Steps(distortion);
+    for (std::size_t c = 0; c < steps.size(); ++c) {
+      if (steps[c] > 0.0f) rank = std::max(rank, static_cast<std::int64_t>(c) + 1);
+    }
+  }
+  for (FusedGroup& group : *groups) CutRank(rank, &group);
 }
 
 }  // namespace scd

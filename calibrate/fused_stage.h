@@ -1,4 +1,5 @@
-// Fits the Fused translator of every layer, side by side; each that is ready is kept in the work folder.
+// Fits the Fused translators of every group of layers, side by side; each that is ready is kept in the work
+// folder.
 #ifndef SCD_CALIBRATE_FUSED_STAGE_H_
 #define SCD_CALIBRATE_FUSED_STAGE_H_
 
@@ -13,11 +14,14 @@
 
 namespace scd {
 
-// One for each layer. `inputs`: digest of everything that the rows in the store depend on.
-absl::StatusOr<std::vector<LayerFused>> RunFusedStage(const RunContext& context, const TraceStore& store,
+// In the order of the layers. `inputs`: digest of everything that the rows in the store depend on.
+absl::StatusOr<std::vector<FusedGroup>> RunFusedStage(const RunContext& context, const TraceStore& store,
                                                       const Transformer& consumer,
                                                       const FusedOptions& options, const Digest& inputs,
                                                       int num_threads);
+
+// Leaves out the columns that no group sends at this distortion.
+void CutUnsent(double distortion, std::vector<FusedGroup>* groups);
 
 }  // namespace scd
 

@@ -87,8 +87,8 @@ absl::Status HeldOutEvaluator::WriteLayer(Item& item, std::int64_t layer, StateS
       if (code == item.codes.end()) {
         return absl::FailedPreconditionError(absl::StrCat("layer ", layer, " is no Patch candidate"));
       }
-      SCD_RETURN_IF_ERROR(
-          rebuilder->Rebuild(workspace, workspace_->stream(), code->second, item.sequence->view(layer)));
+      SCD_RETURN_IF_ERROR(rebuilder->Rebuild(workspace, workspace_->stream(), code->second,
+                                             [&](std::int64_t l) { return item.sequence->view(l); }));
     }
     SCD_RETURN_IF_ERROR(consumer_.backend().Synchronize(workspace_->stream()));
   }

@@ -25,9 +25,10 @@ namespace scd {
 
 template <typename Layer>
 struct LayerFits {
-  std::string stage;       // "aligners"
-  std::string record;      // of layer 3 and "patch": "patch-3"
-  std::int64_t units = 1;  // "epochs" of progress in one layer
+  std::string stage;            // "aligners"
+  std::string record;           // of layer 3 and "patch": "patch-3"
+  std::string unit = "epochs";  // of progress
+  std::int64_t units = 1;       // of one layer
   // Of everything that a layer's fit depends on.
   std::function<Digest(std::int64_t layer)> digest;
   std::function<WorkRecord(const Layer& fitted)> to_record;
@@ -66,7 +67,7 @@ absl::StatusOr<std::vector<Layer>> RunLayerFits(const RunContext& context, const
   if (count == 0) return out;
 
   SCD_ASSIGN_OR_RETURN(const auto workers, WorkerPool::Create(num_threads, count));
-  Progress progress(context.log, context.progress, fits.stage, "epochs", count * fits.units);
+  Progress progress(context.log, context.progress, fits.stage, fits.unit, count * fits.units);
   SCD_RETURN_IF_ERROR(workers->Run(count, [&](HostMath& math, std::int64_t job) -> absl::Status {
     const std::size_t i = open[static_cast<std::size_t>(job)];
     std::int64_t shown = 0;

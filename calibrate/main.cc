@@ -19,6 +19,19 @@
 namespace {
 
 constexpr char kName[] = "scd-calibrate";
+scd::ProgramInfo Program() {
+  return {.name = kName,
+          .description = "Fits the bundle of translators of one model pair.",
+          .fields = {{.name = "--target-kl",
+                      .field = "entropy.target_kl",
+                      .value_name = "NATS",
+                      .description = "Serve the fewest bytes that leave no more than this divergence"},
+                     {.name = "--target-bytes",
+                      .field = "entropy.target_bytes",
+                      .value_name = "BYTES",
+                      .description = "Serve the least distortion at no more than so many bytes a token"}}};
+}
+
 constexpr int kExitInterrupted = 3;  // asked to stop; the next run goes on
 
 absl::StatusOr<scd::CalibrateConfig> LoadConfig(const scd::CommandLine& line, scd::LogLevel* level) {
@@ -40,8 +53,7 @@ int Fail(const absl::Status& status, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto parsed =
-      scd::ParseCommandLine({kName, "Fits the bundle of translators of one model pair."}, argc, argv);
+  const auto parsed = scd::ParseCommandLine(Program(), argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   const auto& line = std::get<scd::CommandLine>(parsed);
 

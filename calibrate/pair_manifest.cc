@@ -28,7 +28,8 @@ void AddFitted(const CalibrateConfig& config, const FittedPair& fitted, BundleMa
     m.mlp_width = config.aligner.mlp_width;
   }
   if (!fitted.fused.empty()) {
-    m.fused = {.rank = *config.fused.rank,
+    m.fused = {.rank = fitted.fused.front().linear.translator.rank,
+               .group = config.fused.group,
                .mlp_width = config.fused.training.mlp_width,
                .window = config.fused.window};
   }
@@ -51,8 +52,10 @@ void AddErrors(const FittedPair& fitted, BundleManifest& m) {
       }
     }
   }
-  for (const LayerFused& layer : fitted.fused) {
-    m.layer_errors[static_cast<std::size_t>(layer.layer)].kv = layer.network.error;
+  for (const FusedGroup& group : fitted.fused) {
+    for (std::size_t i = 0; i < group.each.size(); ++i) {
+      m.layer_errors[static_cast<std::size_t>(group.layers.first) + i].kv = group.each[i].plain.full;
+    }
   }
 }
 

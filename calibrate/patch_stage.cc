@@ -101,6 +101,7 @@ absl::StatusOr<std::vector<LayerPatch>> RunPatchStage(const RunContext& context,
   const LayerFits<LayerPatch> fits{
       .stage = "aligners",
       .record = "patch",
+      .unit = "epochs",
       .units = std::max<std::int64_t>(1, options.training.max_epochs) *
                static_cast<std::int64_t>(options.ranks.size()),
       .digest = [&](std::int64_t layer) { return LayerDigest(inputs, layer, options); },

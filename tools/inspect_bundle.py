@@ -31,7 +31,7 @@ def read_header(path):
 
 def read_values(path, entry, begin):
     first, last = entry["data_offsets"]
-    values = array.array("f")
+    values = array.array("i" if entry["dtype"] == "I32" else "f")
     with open(path, "rb") as file:
         file.seek(begin + first)
         values.frombytes(file.read(last - first))
@@ -51,19 +51,27 @@ def print_summary(manifest):
     for side in ("producer", "consumer"):
         print(f"{side}: {manifest[side]['description']}")
         print(f"  model {manifest[side]['digest']}  tokenizer {manifest[side]['tokenizer_digest']}")
-    for section in ("shape", "plan", "fitted", "calibration", "quality"):
+    for section in ("shape", "plan", "fitted", "fused", "calibration", "quality"):
         print(f"{section}:")
         for key, value in manifest.get(section, {}).items():
             print(f"  {key}: {value}")
     errors = manifest.get("layer_errors", [])
     if errors:
         print("relative errors of held-out rows, |X_hat - X| / |X - mean|:")
-        table([[i] + [f"{e.get(kind, 0):.4f}" for kind in "kvh"] for i, e in enumerate(errors)], ["layer", "K", "V", "H"])
+        kinds = {"k": "K", "v": "V", "h": "H", "kv": "K and V fused"}
+        table([[i] + [f"{e.get(kind, 0):.4f}" for kind in kinds] for i, e in enumerate(errors)], ["layer", *kinds.values()])
     steps = manifest.get("patch_choice", [])
     if steps:
         print("choice of Patch layers, S_k by S_k:")
         table([[k + 1, s["layer"], f"{s['kl']:.5f}", f"{s['gain']:.5f}", f"{s['gain_per_cost']:.5f}", f"{s['gain_per_layer']:.5f}"]
                for k, s in enumerate(steps)], ["k", "adds", "KL", "gain", "gain/(c0+ck)", "gain/(ck)"])
+    rates = manifest.get("rates", {})
+    if rates.get("points"):
+        print(f"rates of codec entropy, {'fused layers' if manifest['fused']['rank'] else 'the default plan'}, held out:")
+        raw = 4 * manifest["shape"]["num_layers"] * manifest["shape"]["num_kv_heads"] * manifest["shape"]["head_dim"]
+        table([[f"{p['distortion']:g}", f"{p['bytes_per_token']:.0f}", f"{100 * p['bytes_per_token'] / raw:.1f} %", f"{p['kl']:.5f}",
+                "default" if i == rates["default"] else ""]
+               for i, p in enumerate(rates["points"])], ["distortion", "bytes/token", "of raw bf16", "KL", ""])
     selective = manifest.get("selective", {})
     if selective.get("groups"):
         print(f"selective recomputation, held out (KL {selective['kl_raw']:.5f} with no layer recomputed):")

@@ -24,6 +24,11 @@ std::variant<CommandLine, int> ParseCommandLine(const ProgramInfo& program, int 
                    "Write a timeline of each request into this folder, as trace.dir does")
         ->type_name("DIR");
   }
+  std::vector<std::optional<std::string>> values(program.fields.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const FieldOption& field = program.fields[i];
+    app.add_option(field.name, values[i], field.description)->type_name(field.value_name);
+  }
   app.add_flag("--check", line.check, "Check the configuration and the files it names, then exit");
   try {
     app.parse(argc, argv);
@@ -31,6 +36,9 @@ std::variant<CommandLine, int> ParseCommandLine(const ProgramInfo& program, int 
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(e);
     std::cerr << program.name << ": " << e.what() << "\nRun with --help for the options.\n";
     return kExitUsage;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) line.overrides.push_back(absl::StrCat(program.fields[i].field, "=", *values[i]));
   }
   return line;
 }

@@ -18,10 +18,19 @@ inline constexpr int kExitUsage = 2;    // wrong command line or configuration
 // Semantic version of the whole project: that of project() in CMakeLists.txt.
 extern const char kScdVersion[];
 
+// An option that is another way to write --set FIELD=VALUE.
+struct FieldOption {
+  std::string name;  // "--target-kl"
+  std::string field;
+  std::string value_name;  // "NATS"
+  std::string description;
+};
+
 struct ProgramInfo {
   std::string name;         // "scd-producer"
   std::string description;  // one sentence, for --help
   bool traces = false;      // takes --trace-dir
+  std::vector<FieldOption> fields = {};
 };
 
 struct CommandLine {

@@ -121,7 +121,7 @@ corpus: {sources: [{jsonl: $/corpus.jsonl}]}
 ranks: {k: 10, v: 12, h: [24, 48]}
 native_tail: 4
 aligner: {mlp_width: 32, max_epochs: 2, batch_rows: 128}
-fused: {mlp_width: 32, max_epochs: 2, batch_rows: 128}
+fused: {group: 3, window: 1, mlp_width: 32, max_epochs: 2, batch_rows: 128}
 entropy: {distortions: [0.02, 0.08], default: 0.08}
 measure: {sweep_prefixes: 2, scored_tokens: 8}
 trace: {pass_tokens: 60, checkpoint_prefixes: 1}
@@ -183,7 +183,22 @@ TEST_F(CalibrateBinaryTest, AWholeRunGivesABundleThatADaemonTakes) {
   for (const LayerErrors& errors : m.layer_errors) {
     EXPECT_GT(errors.k, 0.0);
     EXPECT_LT(errors.v, 1.0);
+    EXPECT_GT(errors.kv, 0.0);
+    EXPECT_LT(errors.kv, 1.0);
   }
+  EXPECT_EQ(m.fused.group, 3);
+  EXPECT_EQ(m.fused.mlp_width, 32);
+  EXPECT_LE(m.fused.rank, 96);
+  EXPECT_GT(m.quality.kl_fused, 0.0);
+  EXPECT_GT(m.quality.ppl_fused, 1.0);
+  ASSERT_EQ(m.rate_points.size(), 2u);
+  EXPECT_EQ(m.rate_points[0].distortion, 0.02);
+  EXPECT_GT(m.rate_points[0].bytes_per_token, m.rate_points[1].bytes_per_token);
+  EXPECT_GT(m.rate_points[1].kl, 0.0);
+  EXPECT_EQ(m.default_rate_point, 1);
+  const LayerPlan fused = bundle->ResolvePlan({.form = StateForm::kFused}).value();
+  EXPECT_EQ(fused.codec, Codec::kEntropy);
+  EXPECT_TRUE(bundle->ResolvePlan({.codec = Codec::kEntropy, .distortion = 0.02}).ok());
   const Model producer = OpenModel({dir_.File("producer"), "", ""}).value();
   const Model consumer = OpenModel({dir_.File("consumer"), "", ""}).value();
   EXPECT_TRUE(bundle->CheckProducer(producer.digest, producer.tokenizer->digest()).ok());
@@ -230,6 +245,64 @@ TEST_F(CalibrateBinaryTest, KilledDuringTheAlignersItKeepsThoseThatAreReady) {
   EXPECT_EQ(ForwardPasses(second.Log()), 0);
   EXPECT_THAT(second.Log(), HasSubstr("layers were fitted by an earlier run"));
   EXPECT_EQ(OpenBundle("killed")->digest(), OpenBundle("whole")->digest());
+}
+
+TEST_F(CalibrateBinaryTest, KilledDuringTheFusedFitsItKeepsLayersThatAreReady) {
+  const std::string more = "patch: {layers: []}\nselective: {profile: false}\n";
+  Process whole = Start("whole", Config("whole", more));
+  ASSERT_EQ(whole.Wait(), 0) << whole.Log();
+
+  const std::string config = Config("killed", more);
+  Process first = Start("first", config);
+  WaitFor(first, [&] { return fs::exists(dir_.File("killed/work/fused-3.record")); });
+  first.Signal(SIGKILL);
+  ASSERT_EQ(first.Wait(), -SIGKILL) << first.Log();
+  Process second = Start("second", config);
+  ASSERT_EQ(second.Wait(), 0) << second.Log();
+  EXPECT_THAT(second.Log(), HasSubstr("layers were fitted by an earlier run"));
+  EXPECT_EQ(OpenBundle("killed")->digest(), OpenBundle("whole")->digest());
+}
+
+TEST_F(CalibrateBinaryTest, ATargetChoosesTheRateOrLeavesTheOldBundle) {
+  const std::string config =
+      Config("run", "patch: {layers: []}\nselective: {profile: false}\nkeep_work: true\n");
+  Process plain = Start("plain", config);
+  ASSERT_EQ(plain.Wait(), 0) << plain.Log();
+  const auto before = OpenBundle("run");
+  const double bytes = before->manifest().rate_points[0].bytes_per_token;
+  const double fewer = before->manifest().rate_points[1].bytes_per_token;
+
+  Process refused = Start("refused", config, {"--target-kl", "1e-9"});
+  EXPECT_EQ(refused.Wait(), 1) << refused.Log();
+  EXPECT_THAT(refused.Log(), HasSubstr("entropy.target_kl: 1e-09 cannot be met; the closest: at distortion"));
+  EXPECT_EQ(OpenBundle("run")->digest(), before->digest());
+
+  const double target = 0.5 * (bytes + fewer);
+  Process met = Start("met", config, {"--target-bytes", absl::StrCat(target)});
+  ASSERT_EQ(met.Wait(), 0) << met.Log();
+  EXPECT_EQ(ForwardPasses(met.Log()), 0);
+  const auto bundle = OpenBundle("run");
+  const BundleManifest& m = bundle->manifest();
+  ASSERT_EQ(m.rate_points.size(), 3u);
+  EXPECT_EQ(m.default_rate_point, 1);
+  EXPECT_LE(m.rate_points[1].bytes_per_token, target);
+  EXPECT_GE(m.rate_points[1].bytes_per_token, 0.95 * target);
+
+  Process both = Start("both", config, {"--target-bytes=9", "--target-kl=1"});
+  EXPECT_EQ(both.Wait(), 2) << both.Log();
+  EXPECT_THAT(both.Log(), HasSubstr("entropy.target_bytes: given beside target_kl"));
+}
+
+TEST_F(CalibrateBinaryTest, WithoutFusedAndEntropyTheBundleHasNeither) {
+  const std::string config = Config("run", "patch: {layers: []}\nselective: {profile: false}\n");
+  Process run = Start("run", config,
+                      {"--set", "fused.rank=0", "--set", "entropy.distortions=[]", "--set", "reuse.fit=rrr"});
+  ASSERT_EQ(run.Wait(), 0) << run.Log();
+  const auto bundle = OpenBundle("run");
+  const BundleManifest& m = bundle->manifest();
+  EXPECT_EQ(m.fused, FusedShape());
+  EXPECT_TRUE(m.rate_points.empty());
+  EXPECT_EQ(m.quality.kl_fused, 0.0);
 }
 
 TEST_F(CalibrateBinaryTest, SigtermEndsItCleanlyAndTheNextRunGoesOn) {

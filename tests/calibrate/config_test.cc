@@ -71,6 +71,19 @@ TEST(CalibrateConfigTest, TheShippedFilesAreReadWithTheirDefaultsWrittenOut) {
   EXPECT_EQ(shipped.selective.share, defaults.selective.share);
   EXPECT_EQ(shipped.aligner.max_epochs, defaults.aligner.max_epochs);
   EXPECT_EQ(shipped.aligner.patience, defaults.aligner.patience);
+  EXPECT_EQ(shipped.reuse_fit, defaults.reuse_fit);
+  EXPECT_EQ(shipped.fused.rank, defaults.fused.rank);
+  EXPECT_EQ(shipped.fused.window, defaults.fused.window);
+  EXPECT_EQ(shipped.fused.group, defaults.fused.group);
+  EXPECT_EQ(shipped.fused.training.mlp_width, defaults.fused.training.mlp_width);
+  EXPECT_EQ(shipped.fused.training.max_epochs, defaults.fused.training.max_epochs);
+  EXPECT_EQ(shipped.fused.training.batch_rows, defaults.fused.training.batch_rows);
+  EXPECT_EQ(shipped.fused.training.learning_rate, defaults.fused.training.learning_rate);
+  EXPECT_EQ(shipped.fused.training.weight_decay, defaults.fused.training.weight_decay);
+  EXPECT_EQ(shipped.fused.training.patience, defaults.fused.training.patience);
+  EXPECT_EQ(shipped.entropy.distortions, defaults.entropy.distortions);
+  EXPECT_EQ(shipped.entropy.default_distortion, defaults.entropy.default_distortion);
+  EXPECT_FALSE(shipped.entropy.target.given());
   EXPECT_EQ(shipped.measure.quality_prefixes, defaults.measure.quality_prefixes);
   EXPECT_EQ(shipped.trace.pass_tokens, defaults.trace.pass_tokens);
 }
@@ -117,7 +130,40 @@ TEST(CalibrateConfigTest, WordsAndListsOfSelective) {
   EXPECT_EQ(selective("{share: 1}").share, 1.0);
 }
 
+TEST(CalibrateConfigTest, FusedEntropyAndReuse) {
+  const CalibrateConfig config = Read(kNeeded + std::string(R"(
+reuse: {fit: rrr}
+fused: {rank: 12, group: 2, mlp_width: 0, window: 3}
+entropy: {distortions: [0.5, 0.25], default: 0.5, target_bytes: 1234.5}
+)"))
+                                     .value();
+  EXPECT_EQ(config.reuse_fit, ReuseFit::kReducedRank);
+  EXPECT_EQ(config.fused.rank, 12);
+  EXPECT_FALSE(config.fused.cut_unsent);
+  EXPECT_EQ(config.fused.group, 2);
+  EXPECT_EQ(config.fused.window, 1);  // nothing reads a linear map's past
+  EXPECT_THAT(config.entropy.distortions, ElementsAre(0.25, 0.5));
+  EXPECT_EQ(config.entropy.default_distortion, 0.5);
+  EXPECT_EQ(config.entropy.target.bytes_per_token, 1234.5);
+  EXPECT_EQ(Read(kNeeded + std::string("fused: {rank: 0}\n"))->fused.rank, 0);
+  EXPECT_EQ(Read(kNeeded + std::string("fused: {rank: auto}\n"))->fused.rank, std::nullopt);
+  EXPECT_TRUE(Read(kNeeded + std::string("entropy: {distortions: []}\n"))->entropy.distortions.empty());
+  EXPECT_EQ(Read(kNeeded + std::string("entropy: {target_kl: 0.02}\n"))->entropy.target.kl, 0.02);
+}
+
 TEST(CalibrateConfigTest, WrongFieldsAreNamed) {
+  EXPECT_THAT(Error("reuse: {fit: best}\n"), HasSubstr("reuse.fit"));
+  EXPECT_THAT(Error("fused: {rank: -1}\n"), HasSubstr("fused.rank"));
+  EXPECT_THAT(Error("fused: {window: 5}\n"), HasSubstr("fused.window"));
+  EXPECT_THAT(Error("fused: {group: 0}\n"), HasSubstr("fused.group"));
+  EXPECT_THAT(Error("entropy: {distortions: [0.04, x]}\n"), HasSubstr("entropy.distortions[1]"));
+  EXPECT_THAT(Error("entropy: {distortions: [0]}\n"), HasSubstr("entropy.distortions[0]"));
+  EXPECT_THAT(Error("entropy: {distortions: [0.04, 0.04]}\n"), HasSubstr("a distortion stands twice"));
+  EXPECT_THAT(Error("entropy: {default: 0.05}\n"), HasSubstr("entropy.default: the default, 0.05, is none"));
+  EXPECT_THAT(Error("entropy: {distortions: [0.1]}\n"), HasSubstr("entropy.distortions: the default, 0.04"));
+  EXPECT_THAT(Error("entropy: {target_kl: 0.02, target_bytes: 2000}\n"), HasSubstr("given beside target_kl"));
+  EXPECT_THAT(Error("entropy: {distortions: [], target_kl: 0.02}\n"),
+              HasSubstr("entropy.distortions: is empty"));
   EXPECT_THAT(Error("selective: {sizes: []}\n"), HasSubstr("selective.sizes"));
   EXPECT_THAT(Error("selective: {sizes: [2, 2]}\n"), HasSubstr("selective.sizes: a size stands twice"));
   EXPECT_THAT(Error("selective: {sizes: [0]}\n"), HasSubstr("selective.sizes[0]"));
@@ -158,6 +204,8 @@ TEST(CalibrateConfigTest, WhatOnlyTheModelsTellIsFilledInOrRefused) {
   EXPECT_EQ(config.ranks.max_k, 16);
   EXPECT_EQ(config.ranks.max_v, 16);
   EXPECT_EQ(config.ranks.default_h, 32);
+  EXPECT_EQ(config.fused.group, 4);  // all of them
+  EXPECT_EQ(config.fused.rank, 4 * 32);
 
   const auto error = [](const std::string& more) {
     CalibrateConfig bad = Read(kNeeded + more).value();
@@ -166,6 +214,8 @@ TEST(CalibrateConfigTest, WhatOnlyTheModelsTellIsFilledInOrRefused) {
   EXPECT_THAT(error("ranks: {k: 17, v: 2, h: [8]}\n"),
               HasSubstr("ranks.k: 17 is over these models' width, 16"));
   EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [65]}\n"), HasSubstr("ranks.h"));
+  EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\nfused: {rank: 65, group: 2}\n"),
+              HasSubstr("fused.rank: 65 is over these models' width, 64"));
   EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\npatch: {layers: [4]}\n"),
               HasSubstr("patch.layers: layer 4"));
   EXPECT_THAT(error("ranks: {k: 2, v: 2, h: [8]}\npatch: {candidates: [9]}\n"),

@@ -63,7 +63,9 @@ class FitsTest : public ::testing::Test {
     }
     m.layer_errors.resize(reuse.size());
     const std::string folder = run_.File("bundle");
-    const FittedPair fitted{.reuse = reuse, .patch = patch};
+    FittedPair fitted;
+    fitted.reuse = reuse;
+    fitted.patch = patch;
     if (const auto digest = WriteBundle(folder, m, BundleTensorsOf(fitted)); !digest.ok()) {
       return digest.status();
     }

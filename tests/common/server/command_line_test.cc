@@ -50,6 +50,28 @@ TEST(CommandLineTest, DaemonsTakeAFolderForTraces) {
   EXPECT_THAT(GetCapturedStderr(), HasSubstr("trace-dir"));
 }
 
+TEST(CommandLineTest, OptionsOfAProgramStandForFields) {
+  const auto parse = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"scd-test", "--config", "a"});
+    return ParseCommandLine({.name = "scd-test",
+                             .description = "Tests things.",
+                             .fields = {{.name = "--most",
+                                         .field = "limits.most",
+                                         .value_name = "NUMBER",
+                                         .description = "Bounds things"}}},
+                            static_cast<int>(arguments.size()), arguments.data());
+  };
+  EXPECT_THAT(std::get<CommandLine>(parse({})).overrides, ElementsAre());
+  // Over the file's and over --set's.
+  EXPECT_THAT(std::get<CommandLine>(parse({"--most", "3", "--set", "x=1"})).overrides,
+              ElementsAre("x=1", "limits.most=3"));
+  CaptureStdout();
+  EXPECT_EQ(std::get<int>(parse({"--help"})), kExitOk);
+  const std::string help = GetCapturedStdout();
+  EXPECT_THAT(help, HasSubstr("--most NUMBER"));
+  EXPECT_THAT(help, HasSubstr("Bounds things"));
+}
+
 TEST(CommandLineTest, HelpAndVersionEndWithZero) {
   CaptureStdout();
   EXPECT_EQ(std::get<int>(Parse({"--version"})), kExitOk);
