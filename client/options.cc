@@ -96,8 +96,10 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
   group->add_option("--native-tail", transfer.native_tail, "Positions before the last token, likewise");
   group->add_option("--codec", transfer.codec, "How numbers are sent: bf16, f32, int8, int4 or entropy")
       ->check(CLI::IsMember({"bf16", "f32", "int8", "int4", "entropy"}));
-  group->add_option("--distortion", transfer.distortion,
-                    "Codec entropy: one of the distortions that the bundle has tables for");
+  group
+      ->add_option("--distortion", transfer.distortion,
+                   "Codec entropy: one of the distortions that the bundle has tables for")
+      ->check(FiniteNumber(0.0, 1e6));
   group
       ->add_option("--recompute-layers", raw->recompute_layers,
                    "Mode selective: the first and the last layer that the consumer computes itself: 10,29")

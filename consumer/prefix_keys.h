@@ -34,7 +34,7 @@ class PrefixKeys {
   // Of state that this model computes.
   std::vector<Digest> Native(absl::Span<const std::int32_t> tokens) const;
   // Of state that is rebuilt by this plan in this mode, its native head computed here. `tokens`: up to the
-  // end of the codes.
+  // end of the codes. None for Fused layers where pages do not end with their granules.
   std::vector<Digest> Rebuilt(std::string_view mode, const LayerPlan& plan,
                               absl::Span<const std::int32_t> tokens) const;
 

@@ -35,6 +35,8 @@ ConsumerRig::ConsumerRig(const RigOptions& options)
   TinyBundleOptions bundle;
   bundle.identity = true;
   bundle.default_patch_layers = options.patch_layers;
+  bundle.fused_model = model_;
+  bundle.fused_residual = options.fused_residual;
   bundle.untranslatable_ids = options.untranslatable_ids;
   OrDie(WriteTinyBundle(bundle_, model.config, side, side, bundle));
 
@@ -43,12 +45,12 @@ ConsumerRig::ConsumerRig(const RigOptions& options)
   const std::string transfer =
       options.with_bundle ? absl::StrCat("bundle: ", bundle_, "\nproducer: {address: \"", hostile_->address(),
                                          "\", transfer_timeout_ms: ", options.transfer_timeout_ms,
-                                         "}\nplan: {codec: f32, ", options.plan, "}\n")
+                                         "}\nplan: {codec: ", options.codec, ", ", options.plan, "}\n")
                           : std::string("mode: local\n");
-  consumer_ = OrDie(InProcessDaemon::Start(
-      std::make_unique<ConsumerDaemon>(),
-      absl::StrCat("model: {path: ", model_, "}\nthreads: 1\nmath: f32\n", transfer,
-                   "kv_cache: {", options.kv_cache, "}\n", options.consumer_yaml)));
+  consumer_ = OrDie(
+      InProcessDaemon::Start(std::make_unique<ConsumerDaemon>(),
+                             absl::StrCat("model: {path: ", model_, "}\nthreads: 1\nmath: f32\n", transfer,
+                                          "kv_cache: {", options.kv_cache, "}\n", options.consumer_yaml)));
   client_ = std::make_unique<ConsumerClient>(consumer_->port());
 }
 
@@ -56,9 +58,9 @@ void ConsumerRig::StartProducer(int port) {
   producer_ = OrDie(InProcessDaemon::Start(
       std::make_unique<ProducerDaemon>(),
       absl::StrCat("model: {path: ", model_, "}\nthreads: 1\nmath: f32\nbundles: [", bundle_,
-                   "]\nprefill: {max_prompt_tokens: 512, chunk_tokens: 64}\ncode_store: {capacity_mib: ",
-                   options_.code_store_mib, "}\nkv_cache: {page_tokens: ", options_.code_store_block_tokens,
-                   "}\n"),
+                   "]\nprefill: {max_prompt_tokens: 512, chunk_tokens: ", options_.chunk_tokens,
+                   "}\ncode_store: {capacity_mib: ", options_.code_store_mib,
+                   "}\nkv_cache: {page_tokens: ", options_.code_store_block_tokens, "}\n"),
       port));
 }
 

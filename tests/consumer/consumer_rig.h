@@ -20,12 +20,15 @@ struct RigOptions {
   // Of the consumer; without sharing each request goes its whole way, whatever came before it.
   std::string kv_cache = "pages: 64, page_tokens: 16, prefix_sharing: false";
   std::string plan = "native_tail: 2";
+  std::string codec = "f32";
+  bool fused_residual = false;  // of the bundle's Fused layers, which else give this model's K and V
   std::vector<std::int32_t> untranslatable_ids = {};
   std::vector<std::int64_t> patch_layers = {1};
   std::int64_t transfer_timeout_ms = 5000;
   std::int64_t code_store_mib = 0;
   std::int64_t code_store_block_tokens = 16;
-  bool with_bundle = true;  // false: a consumer that knows only mode local
+  std::int64_t chunk_tokens = 64;  // of the producer's prefill
+  bool with_bundle = true;         // false: a consumer that knows only mode local
 };
 
 class ConsumerRig {

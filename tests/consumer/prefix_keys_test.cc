@@ -52,7 +52,7 @@ TEST(PrefixKeysTest, WhateverTheStateDependsOnSeparatesIt) {
     if (change == 3) plan.layers[0].rank_v = 5;
     if (change == 4) plan.layers[1].rank_h = 5;
     if (change == 5) plan.layers[1].treatment = LayerTreatment::kRaw;
-    if (change == 6) plan.layers[1] = {.treatment = LayerTreatment::kFused, .rank_kv = 9};
+    if (change == 6) plan.layers[1] = {.treatment = LayerTreatment::kPatch, .rank_h = 4};
     if (change == 7) plan.rate_point = 1;
     expect_new(keys.Rebuilt("scd", plan, Tokens()));
   }
@@ -68,6 +68,20 @@ TEST(PrefixKeysTest, WhateverTheStateDependsOnSeparatesIt) {
   options.bundle = DigestBuilder("another bundle").Finish();
   EXPECT_EQ(PrefixKeys(options).Native(Tokens()), keys.Native(Tokens()));
   expect_new(PrefixKeys(options).Rebuilt("scd", Plan(), Tokens()));
+}
+
+TEST(PrefixKeysTest, FusedLayersShareWholeGranulesOnly) {
+  LayerPlan plan;
+  plan.layers = {{.treatment = LayerTreatment::kFused, .rank_kv = 9}};
+  std::vector<std::int32_t> tokens(70);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  PrefixKeysOptions options = Options();
+  EXPECT_TRUE(PrefixKeys(options).Rebuilt("fused", plan, tokens).empty());  // pages of 8
+  options.page_tokens = 32;
+  const std::vector<Digest> keys = PrefixKeys(options).Rebuilt("fused", plan, tokens);
+  EXPECT_EQ(keys.size(), 2u);
+  ++plan.layers[0].rank_kv;
+  EXPECT_NE(PrefixKeys(options).Rebuilt("fused", plan, tokens), keys);
 }
 
 TEST(PrefixKeysTest, TheNativeTailDoesNotMatter) {

@@ -33,6 +33,7 @@ absl::StatusOr<PairFiles> MakeTinyPair(const std::string& folder) {
   const BundleModel side{"attentive tiny-llama", model.digest, model.tokenizer->digest()};
   TinyBundleOptions options;
   options.identity = true;
+  options.fused_model = files.producer_model;
   SCD_RETURN_IF_ERROR(WriteTinyBundle(files.bundle, model.config, side, side, options).status());
   files.consumer_settings = {"plan.codec=f32", "math=f32", "kv_cache.memory_mib=64"};
   files.producer_settings = {"math=f32", "prefill.max_prompt_tokens=512"};
