@@ -93,7 +93,7 @@ TEST(ConsumerConfigTest, WrongFieldsAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"bundle: b\n", "model.path"},
       {"model: {path: m}\n", "bundle"},
-      {std::string(kLeast) + "mode: cooked\n", "expected one of scd, reuse, local"},
+      {std::string(kLeast) + "mode: cooked\n", "expected one of scd, reuse, fused, local"},
       {std::string(kLeast) + "policy: maybe\n", "policy"},
       {std::string(kLeast) + "producer: {address: nowhere}\n", "producer.address"},
       {std::string(kLeast) + "producer: {transfer_timeout_ms: 0}\n", "producer.transfer_timeout_ms"},
