@@ -111,6 +111,14 @@ class FakeProducer final : public v1::Producer::Service {
     info->mutable_model()->set_description("the base");
     info->add_bundles()->set_path("bundles/one");
     info->set_prefilled_tokens(1234);
+    v1::CodeStoreTier& disk = *info->add_code_store_tiers();
+    disk.set_tier("disk");
+    disk.set_place("/codes");
+    disk.set_blocks(12);
+    disk.set_bytes(3 << 20);
+    disk.set_capacity_bytes(8 << 20);
+    disk.set_hits(5);
+    disk.set_dropped_corrupt(2);
     return grpc::Status::OK;
   }
 };
@@ -434,14 +442,17 @@ TEST_F(ClientTest, CompareShowsBothAnswersBytesAndTimes) {
 TEST_F(ClientTest, InfoAsksBothDaemons) {
   const Outcome run = Client({"info", "--producer-address", address_});
   EXPECT_EQ(run.code, ExitCode::kOk) << run.err;
-  for (const char* part : {"consumer 0.1.0", "the expert", "abababab", "policy prefer", "reuse 24 layers",
-                           "the base", "bundles/one"}) {
+  for (const char* part :
+       {"consumer 0.1.0", "the expert", "abababab", "policy prefer", "reuse 24 layers", "the base",
+        "bundles/one", "on disk at /codes: 12 blocks, 3.00 MiB of 8.00 MiB; 5 blocks found",
+        "; 2 damaged, 0 not read, 0 not written"}) {
     EXPECT_THAT(run.out, HasSubstr(part));
   }
   EXPECT_THAT(Client({"info", "--role", "consumer"}).out, Not(HasSubstr("the base")));
   const json document = json::parse(Client({"info", "--producer-address", address_, "--json"}).out);
   EXPECT_EQ(document["producer"]["bundles"][0]["path"], "bundles/one");
   EXPECT_EQ(document["producer"]["prefilled_tokens"], 1234);
+  EXPECT_EQ(document["producer"]["code_store_tiers"][0]["dropped_corrupt"], 2);
 
   const Outcome half = Client({"info", "--producer-address", DeadAddress()});
   EXPECT_EQ(half.code, ExitCode::kUnreachable);
