@@ -247,9 +247,8 @@ class Bench {
 
   absl::Status Rebuild(const Translators& t, const std::vector<LayerCode>& codes) {
     for (const LayerCode& code : codes) {
-      SCD_RETURN_IF_ERROR(t.rebuilder->Rebuild(*t.rebuilding, *stream_, code, [this](std::int64_t layer) {
-        return rebuilt_->view(layer);
-      }));
+      SCD_RETURN_IF_ERROR(t.rebuilder->Rebuild(*t.rebuilding, *stream_, code,
+                                               [this](std::int64_t layer) { return rebuilt_->view(layer); }));
     }
     return backend_->Synchronize(*stream_);
   }
