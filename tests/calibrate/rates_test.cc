@@ -231,12 +231,12 @@ TEST_F(RatesTest, LinearFusedLayersAreServedToo) {
   EXPECT_LT(score.quality.kl, 1.0);
   // Columns that no rate point sends may be left out.
   const std::vector<FusedGroup> whole = fitted_.fused;
-  CutUnsent(0.04, &fitted_.fused);
+  CutUnsent(0.5, &fitted_.fused);
   const std::int64_t rank = fitted_.fused[0].linear.translator.rank;
   EXPECT_LT(rank, 60);
   EXPECT_EQ(fitted_.fused[1].linear.translator.rank, rank);
   for (const FusedGroup& group : whole) {
-    const std::vector<float> steps = group.linear.Steps(0.04);
+    const std::vector<float> steps = group.linear.Steps(0.5);
     for (std::size_t c = static_cast<std::size_t>(rank); c < steps.size(); ++c) EXPECT_EQ(steps[c], 0.0f);
   }
   EXPECT_TRUE(Write(fitted_).ok());
