@@ -225,6 +225,7 @@ absl::Status Calibration::FitFused() {
       .window = config_.fused.window,
       .native_head = config_.native_head,
       .distortion = config_.entropy.distortions.empty() ? 0.0 : config_.entropy.default_distortion,
+      .refit_decoder = config_.fused.refit_decoder,
       .training = config_.fused.training};
   SCD_ASSIGN_OR_RETURN(fitted_.fused, RunFusedStage(context_, *traces_.store, *loaded_.consumer, options,
                                                     trace_inputs_, config_.backend.num_threads));

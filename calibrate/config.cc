@@ -156,6 +156,7 @@ void ReadFused(YamlSection root, FusedConfig* fused) {
   if (!section.IsWord("rank", "auto")) section.Int("rank", &fused->rank, kRankOrAll);
   fused->cut_unsent = !fused->rank;
   section.Int("group", &fused->group, {.min = 1, .max = kMaxBundleLayers, .unit = "layers"});
+  section.Bool("refit_decoder", &fused->refit_decoder);
   section.Int("window", &fused->window, {.min = 1, .max = kMaxFusedWindow, .unit = "tokens"});
   ReadTraining(section, 0, &fused->training);
   if (fused->training.mlp_width == 0) fused->window = 1;

@@ -129,7 +129,7 @@ class GroupFit {
 
   // Fits the decoder to rounded codes.
   absl::Status Round() {
-    if (options_.distortion <= 0) return absl::OkStatus();
+    if (options_.distortion <= 0 || !options_.refit_decoder) return absl::OkStatus();
     SCD_ASSIGN_OR_RETURN(const auto kv_rows, KvRows::Create(store_, consumer_, PairSide::kConsumer));
     const std::vector<float> steps = Steps();
     const AffineTranslator& linear = group_.linear.translator;

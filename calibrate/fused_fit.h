@@ -28,6 +28,7 @@ struct FusedOptions {
   std::int64_t window = 1;       // tokens that the network reads
   std::int64_t native_head = 1;  // the first position that codes come for
   double distortion = 0;         // that decoder and network are fitted for; 0: codes that are not rounded
+  bool refit_decoder = true;     // false: the decoder stays that of codes that are not rounded
   AlignerTraining training;      // without width: no network
 };
 

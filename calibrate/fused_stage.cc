@@ -21,7 +21,7 @@ Digest GroupDigest(const Digest& inputs, std::int64_t first, const FusedOptions&
   DigestBuilder builder("scd.calibrate.fused.v1");
   builder.AddDigest(inputs).AddInt(first).AddInt(options.group).AddDouble(options.ridge_lambda);
   builder.AddInt(options.rank).AddInt(options.window).AddInt(options.native_head);
-  builder.AddDouble(options.distortion).AddInt(t.mlp_width);
+  builder.AddDouble(options.distortion).AddInt(options.refit_decoder ? 1 : 0).AddInt(t.mlp_width);
   if (t.mlp_width == 0) return builder.Finish();
   builder.AddInt(t.max_epochs).AddInt(t.batch_rows).AddDouble(t.learning_rate);
   builder.AddDouble(t.weight_decay).AddInt(t.patience).AddInt(static_cast<std::int64_t>(t.seed));
