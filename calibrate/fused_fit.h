@@ -1,5 +1,5 @@
-// The fit of Fused translators for one group of layers: the linear part (fused_linear.h), the decoder fitted
-// anew to codes as the consumer will see them, and where it is wanted a residual network for each layer,
+// The fit of Fused translators for one group of layers: the linear part (fused_linear.h), and where they are
+// wanted a decoder fitted anew to codes as the consumer will see them, and a residual network for each layer,
 // trained on such codes of this token and of those before it.
 #ifndef SCD_CALIBRATE_FUSED_FIT_H_
 #define SCD_CALIBRATE_FUSED_FIT_H_
@@ -27,8 +27,8 @@ struct FusedOptions {
   std::int64_t group = 1;        // layers that share a code
   std::int64_t window = 1;       // tokens that the network reads
   std::int64_t native_head = 1;  // the first position that codes come for
-  double distortion = 0;         // that decoder and network are fitted for; 0: codes that are not rounded
-  bool refit_decoder = true;     // false: the decoder stays that of codes that are not rounded
+  double distortion = 0;         // that networks are trained for; 0: codes that are not rounded
+  bool refit_decoder = false;    // to codes that are rounded so
   AlignerTraining training;      // without width: no network
 };
 

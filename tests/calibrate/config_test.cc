@@ -75,6 +75,7 @@ TEST(CalibrateConfigTest, TheShippedFilesAreReadWithTheirDefaultsWrittenOut) {
   EXPECT_EQ(shipped.fused.rank, defaults.fused.rank);
   EXPECT_EQ(shipped.fused.window, defaults.fused.window);
   EXPECT_EQ(shipped.fused.group, defaults.fused.group);
+  EXPECT_EQ(shipped.fused.refit_decoder, defaults.fused.refit_decoder);
   EXPECT_EQ(shipped.fused.training.mlp_width, defaults.fused.training.mlp_width);
   EXPECT_EQ(shipped.fused.training.max_epochs, defaults.fused.training.max_epochs);
   EXPECT_EQ(shipped.fused.training.batch_rows, defaults.fused.training.batch_rows);

@@ -308,6 +308,7 @@ TEST_F(FusedFitTest, TheDecoderIsFittedToRoundedCodes) {
   const FusedGroup plain = Fit(options);
   // So coarse that columns shrink.
   options.distortion = 0.5;
+  options.refit_decoder = true;
   const FusedGroup refitted = Fit(options);
   EXPECT_EQ(refitted.linear.translator.encoder, plain.linear.translator.encoder);
   EXPECT_EQ(refitted.linear.weights, plain.linear.weights);
