@@ -178,7 +178,8 @@ TEST_F(EvalTinyTest, RowsOfFittedCodesAreRepeatedForEachCodec) {
   ASSERT_EQ(run.exit_code, 0) << run.output;
   std::vector<std::string> rows;
   std::map<std::string, double> bytes;
-  for (const json& row : Document()["modes"]) {
+  const json document = Document();
+  for (const json& row : document["modes"]) {
     rows.push_back(absl::StrCat(row["row"].get<std::string>(), ": ", row["codec"].get<std::string>()));
     bytes[rows.back()] = row["code_bytes_per_transferred_token"];
   }
