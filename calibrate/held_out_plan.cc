@@ -32,11 +32,8 @@ absl::StatusOr<PlanScore> HeldOutEvaluator::ScorePlan(const Bundle& bundle, cons
   std::size_t bytes = 0;
   const auto transfer = [&](Item& item, std::int64_t layer, CodeKind kind) -> absl::Status {
     SCD_ASSIGN_OR_RETURN(const ConstTensorView rows, LoadRows(item, layer, kind, PairSide::kProducer));
-    // Granules end at multiples of their size in positions, wherever a transfer begins.
-    const std::int64_t granule = GranuleTokens(plan.codec, kind);
     for (std::int64_t begin = item.begin; begin < item.end;) {
-      const std::int64_t end =
-          begin % granule == 0 ? item.end : std::min(item.end, begin + granule - begin % granule);
+      const std::int64_t end = EndOfCode(plan.codec, kind, begin, item.end);
       SCD_ASSIGN_OR_RETURN(const LayerCode code,
                            encoder->Encode(*encoder_workspace, stream, layer, kind,
                                            rows.rows(begin - item.begin, end - begin), begin));

@@ -31,18 +31,18 @@ absl::Status EncodingTap::OnLayer(const LayerView& view) {
                      .first_token = chunk_begin_,
                      .tokens = chunk_end_ - chunk_begin_});
   }
-  const std::int64_t begin = std::max(chunk_begin_, first_token_);
+  const std::int64_t first = std::max(chunk_begin_, first_token_);
   for (const SentKind& sent : Sent(view.layer)) {
-    // Granules end at multiples of their tokens, wherever codes begin: then stored blocks fit any request.
-    const std::int64_t granule = GranuleTokens(encoder_.encoder->plan().codec, sent.kind);
-    const std::int64_t cut = std::min(chunk_end_, (begin + granule - 1) / granule * granule);
-    if (begin < cut) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, cut));
-    if (cut < chunk_end_) SCD_RETURN_IF_ERROR(Encode(view, sent.kind, cut, chunk_end_));
+    for (std::int64_t begin = first; begin < chunk_end_;) {
+      const std::int64_t end = EndOfCode(encoder_.encoder->plan().codec, sent.kind, begin, chunk_end_);
+      SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, end));
+      begin = end;
+    }
   }
   if (encoder_.encoder->plan().CodeComesLater(view.layer)) {
     SCD_RETURN_IF_ERROR(encoder_.encoder->Keep(
         *encoder_.workspace, *view.stream, view.layer,
-        RowsFor(CodeKind::kKV, view).rows(begin - chunk_begin_, chunk_end_ - begin), begin));
+        RowsFor(CodeKind::kKV, view).rows(first - chunk_begin_, chunk_end_ - first), first));
   }
   layer_begin_ = RequestTrace::TimeFor(trace_);
   return absl::OkStatus();

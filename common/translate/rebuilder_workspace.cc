@@ -23,6 +23,7 @@ absl::StatusOr<std::unique_ptr<RebuilderWorkspace>> RebuilderWorkspace::Create(c
                                                                                const RebuilderWidths& widths,
                                                                                std::int64_t max_tokens) {
   if (max_tokens < 1) return absl::InvalidArgumentError("a rebuilder's workspace holds at least one token");
+  static_assert(kQuantGroup == kEntropyGranule && kQuantGroup == kFusedGranule, "one size of granules");
   const std::int64_t rounded = (max_tokens + kQuantGroup - 1) / kQuantGroup * kQuantGroup;
   auto workspace = absl::WrapUnique(new RebuilderWorkspace(owner, backend, widths, rounded));
   SCD_RETURN_IF_ERROR(workspace->Allocate());

@@ -137,6 +137,9 @@ absl::StatusOr<LayerRanks> RanksOf(const v1::LayerRanks& ranks, absl::string_vie
 std::int64_t FrameTokens(const LayerCode& code, const PayloadCuts& cuts, std::int64_t begin) {
   const std::int64_t granule = GranuleTokens(code.codec, code.kind);
   const std::size_t offset = cuts.BytesBefore(begin);
+  if (code.payload.size() - offset <= static_cast<std::size_t>(kMaxFramePayloadBytes)) {
+    return code.num_tokens - begin;
+  }
   std::int64_t end = std::min(code.num_tokens, begin + granule);
   while (end < code.num_tokens) {
     const std::int64_t next = std::min(code.num_tokens, end + granule);

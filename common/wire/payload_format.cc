@@ -55,6 +55,12 @@ std::int64_t GranuleTokens(Codec codec, CodeKind kind) {
   return kind == CodeKind::kKV ? kFusedGranule : GroupTokens(codec, kind);
 }
 
+std::int64_t EndOfCode(Codec codec, CodeKind kind, std::int64_t begin, std::int64_t end) {
+  const std::int64_t granule = GranuleTokens(codec, kind);
+  const std::int64_t into = begin % granule;
+  return into == 0 ? end : std::min(end, begin + granule - into);
+}
+
 std::int64_t PayloadBytes(Codec codec, CodeKind kind, std::int64_t num_tokens, std::int64_t rank) {
   const std::int64_t row = (rank * CodecBits(codec) + 7) / 8;
   if (!IsQuantized(codec)) return num_tokens * row;

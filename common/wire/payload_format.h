@@ -28,6 +28,10 @@ DType StagingDType(Codec codec);
 // Tokens of one granule.
 std::int64_t GranuleTokens(Codec codec, CodeKind kind);
 
+// Where a code of positions [begin, end) stops first, so that granules end at multiples of their tokens
+// wherever codes begin: then those of one request fit any other.
+std::int64_t EndOfCode(Codec codec, CodeKind kind, std::int64_t begin, std::int64_t end);
+
 // Tokens whose numbers share a scale and a minimum: 1, or kQuantGroup.
 std::int64_t GroupTokens(Codec codec, CodeKind kind);
 

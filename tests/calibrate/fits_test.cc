@@ -43,16 +43,7 @@ class FitsTest : public ::testing::Test {
 
   absl::StatusOr<std::unique_ptr<Bundle>> Write(const std::vector<LayerReuse>& reuse,
                                                 const std::vector<LayerPatch>& patch) {
-    const ModelConfig& c = run_.pair().consumer.config;
-    BundleManifest m;
-    m.created_by = "test";
-    m.producer = {"producer", run_.pair().producer.digest, run_.pair().producer.tokenizer->digest()};
-    m.consumer = {"consumer", run_.pair().consumer.digest, run_.pair().consumer.tokenizer->digest()};
-    m.architecture = "llama";
-    m.num_layers = c.num_layers;
-    m.hidden_size = c.hidden_size;
-    m.num_kv_heads = c.num_kv_heads;
-    m.head_dim = c.head_dim;
+    BundleManifest m = run_.Manifest();
     m.default_rank_k = m.default_rank_v = 12;
     m.max_rank_k = m.max_rank_v = 16;
     if (!patch.empty()) {

@@ -13,6 +13,7 @@
 #include "calibrate/parallel.h"
 #include "calibrate/run_context.h"
 #include "calibrate/trace_tap.h"
+#include "common/bundle/manifest.h"
 #include "common/model/loaded_pair.h"
 #include "tests/calibrate/tiny_pair.h"
 #include "tests/support/temp_dir.h"
@@ -58,6 +59,20 @@ class TinyRun {
   const ModelPair& pair() const { return pair_; }
   const LoadedPair& loaded() const { return loaded_; }
   WorkerPool& workers() { return *workers_; }
+  // Of a bundle of this pair, without what was fitted.
+  BundleManifest Manifest() const {
+    const ModelConfig& c = pair_.consumer.config;
+    BundleManifest m;
+    m.created_by = "test";
+    m.producer = {"producer", pair_.producer.digest, pair_.producer.tokenizer->digest()};
+    m.consumer = {"consumer", pair_.consumer.digest, pair_.consumer.tokenizer->digest()};
+    m.architecture = "llama";
+    m.num_layers = c.num_layers;
+    m.hidden_size = c.hidden_size;
+    m.num_kv_heads = c.num_kv_heads;
+    m.head_dim = c.head_dim;
+    return m;
+  }
   CollectingLog& log() { return log_; }
   std::string File(const std::string& name) const { return dir_.File(name); }
 
