@@ -128,6 +128,10 @@ class ScrapeTest(unittest.TestCase):
         cls.producer = cls.daemon("producer", f"server.listen=127.0.0.1:{cls.producer_port}",
                                   f"metrics.listen=127.0.0.1:{cls.producer.metrics_port}", "prefill.chunk_tokens=1")
         cls.until("it is back", lambda: len(cls.query("up == 1")) == 2)
+        # Its metrics may answer while the consumer, which tries every half second, has not connected again yet.
+        cls.until("the consumer has found it again",
+                  lambda: cls.try_client("generate", "--ids", PROMPT, "--max-tokens", "1", "--policy", "require",
+                                  "--no-prefix-cache").returncode == 0)
         cls.client("generate", "--ids", PROMPT, "--max-tokens", "8", "--ignore-eos", "--policy", "require",
                    "--no-prefix-cache")
         # Longer than this producer takes (prefill.max_prompt_tokens=512).
@@ -174,10 +178,14 @@ class ScrapeTest(unittest.TestCase):
         prometheus.wait_for("Server is ready")
 
     @classmethod
-    def client(cls, command, *arguments, fails=False):
+    def try_client(cls, command, *arguments):
         command = [program("scd-client"), command, "--quiet", "--address", f"127.0.0.1:{cls.consumer.port}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == int(fails), f"{command}: {done.returncode} {done.stderr}"
+        return subprocess.run(command, capture_output=True, text=True)
+
+    @classmethod
+    def client(cls, command, *arguments, fails=False):
+        done = cls.try_client(command, *arguments)
+        assert done.returncode == int(fails), f"{done.args}: {done.returncode} {done.stderr}"
 
     @classmethod
     def get(cls, path, **parameters):
