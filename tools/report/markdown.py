@@ -34,8 +34,9 @@ def escape(text):
 
 
 def _table(table):
-    """Columns under one span become a table of their own: Markdown has one line of heads."""
-    out, at = [escape(table.caption), ""], 1
+    """Columns under one span become a table of their own: Markdown has one line of heads. Long tables are folded."""
+    caption = escape(table.caption)
+    out, at = (["<details>", f"<summary>{caption}</summary>", ""] if table.folded else [caption, ""]), 1
     for label, count in table.spans[1:] or [("", len(table.columns) - 1)]:
         keep = [0, *range(at, at + count)]
         at += count
@@ -45,7 +46,7 @@ def _table(table):
         out += [f"**{escape(label)}**", ""] if label else []
         out += [_line(map(escape, heads)), _line(rule)]
         out += [_line(escape(row[i]) for i in keep) for row in table.rows] + [""]
-    return out
+    return out + (["</details>", ""] if table.folded else [])
 
 
 def _line(cells):

@@ -41,7 +41,7 @@ def summary(document):
     oracle = next((r for r in rows if r["mode"] == "local"), None)
     group = "equal" if any(r["group"] == "equal" and r["mode"] == "scd" for r in rows) else "published"
     said = []
-    for mode, words in (("scd", "SCD"), ("reuse", "Reuse alone"), ("raw_rerope", "The raw cache, re-roped")):
+    for mode, words in (("fused", "Fused"), ("scd", "SCD"), ("reuse", "Reuse alone"), ("raw_rerope", "The raw cache, re-roped")):
         row = next((r for r in rows if r["mode"] == mode and r["group"] == group), None)
         if row is None or row.get("kl") is None or row.get("bytes_per_token") is None:
             continue
@@ -93,9 +93,7 @@ def _rate(document):
 
 def _latency(document):
     section = Section("latency", "Time to first token against bandwidth", parts=plot_latency.plot_all(document))
-    table = table_latency.table(document)
-    if table is not None:
-        section.parts.append(table)
+    section.parts += [table for table in (table_latency.ready(document), table_latency.table(document)) if table is not None]
     return section
 
 

@@ -1,4 +1,4 @@
-"""Every latency measurement with its stages."""
+"""Times to first token: with codes ready by link and length, and every measurement with its stages."""
 import figures
 import names
 from table import Column, Table
@@ -6,6 +6,24 @@ from table import Column, Table
 _STAGES = {"queue": "Queue", "producer_queue": "Producer queue", "producer_prefill": "Producer prefill",
            "producer_encode": "Encode", "first_frame": "First frame", "transfer": "Last frame", "rebuild": "Rebuild",
            "native": "Native positions"}
+
+
+def ready(document):
+    """Measured times with codes ready, the ways side by side."""
+    rows = [r for r in (document.get("latency") or {}).get("rows") or []
+            if r["measured"] and r.get("ttft_ms_codes_ready") is not None]
+    if not rows:
+        return None
+    ways = dict.fromkeys(_way(r) for r in sorted(rows, key=_order(rows)))
+    columns = [Column("Link", words=True), Column("Prefix", "tokens"), Column("native", "ms")] + [Column(way, "ms") for way in ways]
+    lines = []
+    for link, prefix in sorted({(r.get("link_mbit_s") or float("inf"), r["prefix_tokens"]) for r in rows}):
+        mine = {_way(r): r for r in rows if (r.get("link_mbit_s") or float("inf"), r["prefix_tokens"]) == (link, prefix)}
+        native = next((r["ttft_ms_native"] for r in mine.values() if r.get("ttft_ms_native") is not None), None)
+        times = [mine[way]["ttft_ms_codes_ready"] if way in mine else None for way in ways]
+        lines.append([figures.link(None if link == float("inf") else link), figures.whole(prefix), figures.milliseconds(native)] +
+                     [figures.milliseconds(time) for time in times])
+    return Table("Measured time to first token where the producer has the codes already.", columns, lines)
 
 
 def table(document):
@@ -19,14 +37,20 @@ def table(document):
     has_wire = any(r.get("wire_ms") is not None for r in rows)
     if has_wire:
         columns.append(Column("On the wire", "ms, computed"))
-    rank = {name: i for i, name in enumerate(names.in_order(r["mode"] for r in rows))}
-    ordered = sorted(rows, key=lambda r: (r["prefix_tokens"], rank[r["mode"]], r.get("row") or "",
-                                          r.get("link_mbit_s") or float("inf")))
-    lines = [[r.get("row") or names.mode(r["mode"]).label, figures.whole(r["prefix_tokens"]),
+    lines = [[_way(r), figures.whole(r["prefix_tokens"]),
               figures.link(r.get("link_mbit_s")), "measured" if r["measured"] else "computed",
               figures.milliseconds(r.get("ttft_ms_cold")), figures.milliseconds(r.get("ttft_ms_codes_ready")),
               figures.milliseconds(r.get("ttft_ms_native")), figures.whole(r.get("bytes"))] +
              [figures.milliseconds((r.get("stages_ms") or {}).get(s)) for s in stages] +
-             ([figures.milliseconds(r.get("wire_ms"))] if has_wire else []) for r in ordered]
+             ([figures.milliseconds(r.get("wire_ms"))] if has_wire else []) for r in sorted(rows, key=_order(rows))]
     return Table("Every time to first token, with the stages of the cold transfer. Stages overlap: they do not add up. First and "
                  "last frame: since the request arrived.", columns, lines, folded=True)
+
+
+def _way(row):
+    return row.get("row") or names.mode(row["mode"]).label
+
+
+def _order(rows):
+    rank = {name: i for i, name in enumerate(names.in_order(r["mode"] for r in rows))}
+    return lambda r: (r["prefix_tokens"], rank[r["mode"]], r.get("row") or "", r.get("link_mbit_s") or float("inf"))
