@@ -55,6 +55,11 @@ class Buffer {
   }
 };
 
+enum class StreamUse : std::uint8_t {
+  kOps,
+  kCopies,  // only Copy between equal dtypes: takes no memory for other ops
+};
+
 enum class MemoryKind : std::uint8_t {
   kDevice,   // where ops run
   kStaging,  // host memory that copies to and from the device fast (pinned for CUDA)
@@ -129,10 +134,15 @@ class Backend {
   // --- memory and order ---
   // RESOURCE_EXHAUSTED where the memory is not there.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) = 0;
-  virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use = StreamUse::kOps) = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   virtual absl::Status Record(Event& event, Stream& stream) = 0;
   virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
+  // The host waits for what was queued before the event was last recorded; an event that never was is reached.
+  // Bad indices are Synchronize's to report.
+  virtual absl::Status Await(const Event& event) = 0;
+  // Whether Await would not wait.
+  virtual absl::StatusOr<bool> Reached(const Event& event) = 0;
   virtual absl::Status Synchronize(Stream& stream) = 0;
 
   // dst and src have one shape; dtypes among f32, f16, bf16 are converted, others must be equal. Host <->

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostBackend::Allocate(MemoryKind /*kind*
   return std::make_unique<HostBuffer>(std::move(owned), bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> HostBackend::CreateStream() {
+absl::StatusOr<std::unique_ptr<Stream>> HostBackend::CreateStream(StreamUse /*use*/) {
   return std::make_unique<HostStream>();
 }
 
@@ -78,10 +78,19 @@ absl::Status HostBackend::Record(Event& event, Stream& /*stream*/) {
 }
 
 absl::Status HostBackend::Wait(Stream& /*stream*/, const Event& event) {
+  return Await(event);
+}
+
+absl::Status HostBackend::Await(const Event& event) {
   const auto* host_event = dynamic_cast<const HostEvent*>(&event);
   if (host_event == nullptr) return ForeignEvent();
   host_event->Wait();
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> HostBackend::Reached(const Event& event) {
+  SCD_RETURN_IF_ERROR(Await(event));
+  return true;
 }
 
 absl::Status HostBackend::Synchronize(Stream& /*stream*/) {

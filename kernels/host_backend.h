@@ -15,10 +15,12 @@ class HostBackend : public Backend {
 
   // Aligned to 64 bytes.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) final;
-  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() final;
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) final;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() final;
   absl::Status Record(Event& event, Stream& stream) final;
   absl::Status Wait(Stream& stream, const Event& event) final;
+  absl::Status Await(const Event& event) final;
+  absl::StatusOr<bool> Reached(const Event& event) final;
   absl::Status Synchronize(Stream& stream) final;
 
   // Checks the operands, and quantises the weight first where the options say so.

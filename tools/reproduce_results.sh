@@ -60,7 +60,9 @@ layers="patch.layers=[20, 18, 19, 23, 24, 26]"
 fit=(--config configs/calibrate.yaml --set math=f32 --set "$layers")
 common=(--config configs/eval.yaml --set "data.windows.path=$shared/data/eval_lm.jsonl"
         --set "data.questions.path=$shared/data/eval_qa.jsonl")
-latency=() ablate=() drift=()
+# One way of each kind; the links are measured where this machine allows it, computed where not.
+latency=(--set "latency.rows=[\"raw, re-roped\", \"4 bits, re-roped\", reuse, scd, fused]")
+ablate=() drift=() distortions=(0.01 0.02 0.04 0.08)
 sizes_list="[25, 60, 120, 240]"
 if [ "$quick" = yes ]; then
   corpus="corpus.sources=[{jsonl: $shared/data/calibration.jsonl, limit: 12}]"
@@ -69,7 +71,7 @@ if [ "$quick" = yes ]; then
   fit=(--config configs/calibrate.yaml --set math=f32 --set "patch.layers=[20]" --set corpus.max_prefix_tokens=96
        --set corpus.hold_out_every=6 --set aligner.max_epochs=1 --set aligner.mlp_width=64 --set measure.sweep_prefixes=1
        --set measure.quality_prefixes=1 --set selective.prefixes=1 --set "selective.sizes=[10]")
-  windows=1 questions=1 sizes_list="[6, 12]"
+  windows=1 questions=1 sizes_list="[6, 12]" distortions=(0.04)
   common+=(--set eval.ready_questions=1)
   latency=(--set "latency.prefix_tokens=[64, 256]" --set latency.repeats=1 --set "latency.rows=[raw, scd]")
   ablate=(--set "ablate.rank_k=[64, 96]" --set "ablate.rank_v=[128]" --set ablate.windows=1 --set ablate.questions=1
@@ -146,11 +148,22 @@ if [ -n "$llama_python" ] && [ -n "$torch_python" ]; then printed peers "${peers
 if is_whole peers; then speed+=(--peers "$out/peers.json"); fi
 
 once table "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${pair[@]}"
+# The same codes in every codec, and fused at every distortion; times are those of the main table.
+equal="group: equal, native_head: 1, native_tail: 16"
+once codecs "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${pair[@]}" --set eval.ready_questions=0 \
+  --set "eval.codecs=[bf16, int8, int4, entropy]" \
+  --set "rows=[{mode: local, name: local}, {mode: reuse, name: reuse, $equal}, {mode: scd, name: scd, $equal}]"
+fused=()
+for distortion in "${distortions[@]}"; do
+  fused+=("{mode: fused, name: \"fused, D $distortion\", codec: entropy, distortion: $distortion, $equal}")
+done
+once distortions "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${pair[@]}" --set eval.ready_questions=0 \
+  --set "rows=[{mode: local, name: local}$(printf ', %s' "${fused[@]}")]"
 once table-auto "$bin/scd-eval" table "${common[@]}" --windows "$windows" "${fast[@]}" --set eval.ready_questions=0 \
   --set "rows=[{mode: local, name: local}, {mode: reuse, name: Reuse, native_head: 1, native_tail: 16}, {mode: scd, name: SCD, native_head: 1, native_tail: 16}]"
 once latency-loopback "$bin/scd-eval" latency "${common[@]}" --windows "$windows" "${fast[@]}" "${latency[@]}"
 
-# The same over real links: the daemons in namespaces of their own, scd-eval beside the consumer.
+# Over real links: the daemons in namespaces of their own, scd-eval beside the consumer.
 producer="$bin/scd-producer --config configs/producer.yaml --set 'bundles=[$bundle]'"
 producer+=" --set server.listen={producer_ip}:7070 --set metrics.listen=off --set math=f32"
 consumer="$bin/scd-consumer --config configs/consumer.yaml --set 'bundle=$bundle' --set producer.address={producer_ip}:7070"
@@ -185,7 +198,7 @@ once ablate "$bin/scd-eval" ablate "${common[@]}" --windows "$windows" "${pair[@
 once drift "$bin/scd-eval" drift "${common[@]}" "${pair[@]}" "${drift[@]}"
 
 say "report"
-documents=("$out/table.json" "$out/latency-loopback.json")
+documents=("$out/codecs.json" "$out/distortions.json" "$out/table.json" "$out/latency-loopback.json")
 for rate in 100mbit 1gbit 10gbit; do
   if is_whole "latency-$rate"; then documents+=("$out/latency-$rate.json"); fi
 done

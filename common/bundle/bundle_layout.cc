@@ -21,15 +21,15 @@ void AddFused(const BundleManifest& m, std::int64_t layer, std::vector<BundleTen
   const auto add = [&](std::string_view part, const Shape& shape) {
     tensors.push_back({TranslatorTensorName(layer, CodeKind::kKV, part), shape});
   };
-  add("encoder", {m.fused.rank, m.hidden_size});
+  const std::int64_t in = m.fused.window * m.hidden_size;
+  add("encoder", {m.fused.rank, in});
   if (layer == m.FusedGroup(layer).last) add("encoder_bias", {m.fused.rank});
   add("decoder", {out, m.fused.rank});
   add("decoder_bias", {out});
-  if (m.fused.mlp_width == 0) return;
-  add("mlp_in", {m.fused.mlp_width, m.fused.window * m.fused.rank});
+  if (!m.HasFusedNetwork(layer)) return;
+  add("mlp_in", {m.fused.mlp_width, in});
   add("mlp_in_bias", {m.fused.mlp_width});
-  add("mlp_out", {out, m.fused.mlp_width});
-  add("mlp_out_bias", {out});
+  add("mlp_out", {m.fused.rank, m.fused.mlp_width});
 }
 
 void AddTables(const BundleManifest& m, std::int64_t layer, std::vector<BundleTensor>& tensors) {

@@ -16,7 +16,7 @@
 
 namespace scd {
 
-inline constexpr std::int64_t kBundleVersion = 3;
+inline constexpr std::int64_t kBundleVersion = 4;
 
 // Bounds of what a manifest may say; far above any model, they keep a hostile one from asking for absurd
 // work.
@@ -48,8 +48,9 @@ struct LayerErrors {
 struct FusedShape {
   std::int64_t rank = 0;       // columns of a group's code; 0: the bundle has none
   std::int64_t group = 1;      // layers of a group, from layer 0 on; the last group may have fewer
-  std::int64_t mlp_width = 0;  // of the residual network; 0: the maps are linear
-  std::int64_t window = 1;     // tokens that the network reads: this one and window - 1 before it
+  std::int64_t mlp_width = 0;  // of the residual networks; 0: the maps are linear
+  std::int64_t window = 1;     // tokens that a code is made from: its own and window - 1 before it
+  std::vector<std::int64_t> mlp_layers = {};  // that have a residual network, ascending
 
   friend bool operator==(const FusedShape&, const FusedShape&) = default;
 };
@@ -146,6 +147,9 @@ struct BundleManifest {
   LayerRange FusedGroup(std::int64_t layer) const {
     const std::int64_t first = layer - layer % fused.group;
     return {.first = first, .last = std::min(first + fused.group, num_layers) - 1};
+  }
+  bool HasFusedNetwork(std::int64_t layer) const {
+    return std::binary_search(fused.mlp_layers.begin(), fused.mlp_layers.end(), layer);
   }
 };
 

@@ -83,8 +83,9 @@ std::string ManifestToJson(const BundleManifest& m) {
                         {"mlp_width", m.mlp_width}};
   document["fused"] = {{"rank", m.fused.rank},
                        {"group", m.fused.group},
+                       {"window", m.fused.window},
                        {"mlp_width", m.fused.mlp_width},
-                       {"window", m.fused.window}};
+                       {"mlp_layers", m.fused.mlp_layers}};
   document["rates"] = Rates(m);
   document["untranslatable_ids"] = m.untranslatable_ids;
   document["layer_errors"] = Json::array();

@@ -6,6 +6,7 @@
 #ifndef SCD_COMMON_STORE_CODE_STORE_H_
 #define SCD_COMMON_STORE_CODE_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,6 +44,12 @@ class CodeStore {
   // The blocks of the longest known prefix of `keys`; they count as used just now. May read files or ask a
   // server.
   virtual std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) = 0;
+  // Of the keys from index `first` on the blocks of the longest prefix that is known without asking another
+  // machine; the keys before them count as used too. May read files of this machine.
+  virtual std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> keys,
+                                                                   std::size_t first) = 0;
+  // Whether FindPrefix asks other machines, so that it may wait for them and know more than FindAtOnce.
+  virtual bool asks_others() const = 0;
   // Keeps the block that the last key names; the keys before it are those of the blocks before it, which
   // count as used just now, the first as the latest. Makes room by dropping the least recently used: ends of
   // chains before what they need to be found. A block larger than the whole store is not kept. Never waits

@@ -55,18 +55,19 @@ void DiskCodeStore::Load(BlockFolder::Listing listing) {
   }
 }
 
-std::vector<std::shared_ptr<const CodeBlock>> DiskCodeStore::FindPrefix(absl::Span<const Digest> keys) {
+std::vector<std::shared_ptr<const CodeBlock>> DiskCodeStore::FindAtOnce(absl::Span<const Digest> keys,
+                                                                        std::size_t first) {
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
-  for (const Digest& key : keys) {
+  for (const Digest& key : keys.subspan(first)) {
     std::shared_ptr<const CodeBlock> block = Read(key);
     if (block == nullptr) break;
     blocks.push_back(std::move(block));
   }
   const absl::Time now = options_.now();
   const absl::MutexLock lock(&mutex_);
-  index_.MarkUsed(keys.first(blocks.size()), now);
+  index_.MarkUsed(keys.first(first + blocks.size()), now);
   counts_.hits += static_cast<std::int64_t>(blocks.size());
-  counts_.misses += static_cast<std::int64_t>(keys.size() - blocks.size());
+  counts_.misses += static_cast<std::int64_t>(keys.size() - first - blocks.size());
   return blocks;
 }
 

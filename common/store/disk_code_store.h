@@ -52,7 +52,12 @@ class DiskCodeStore : public CodeStore {
   // Writes what waits, within close_timeout.
   ~DiskCodeStore() override;
 
-  std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override;
+  std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override {
+    return FindAtOnce(keys, 0);
+  }
+  std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> keys,
+                                                           std::size_t first) override;
+  bool asks_others() const override { return false; }
   void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
   std::vector<CodeStoreStats> stats() const override;
 

@@ -5,17 +5,18 @@
 
 namespace scd {
 
-std::vector<std::shared_ptr<const CodeBlock>> MemoryCodeStore::FindPrefix(absl::Span<const Digest> keys) {
+std::vector<std::shared_ptr<const CodeBlock>> MemoryCodeStore::FindAtOnce(absl::Span<const Digest> keys,
+                                                                          std::size_t first) {
   std::vector<std::shared_ptr<const CodeBlock>> blocks;
   const absl::MutexLock lock(&mutex_);
-  for (const Digest& key : keys) {
+  for (const Digest& key : keys.subspan(first)) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) break;
     blocks.push_back(found->second->block);
   }
-  MarkUsed(keys.first(blocks.size()));
+  MarkUsed(keys.first(first + blocks.size()));
   hits_ += static_cast<std::int64_t>(blocks.size());
-  misses_ += static_cast<std::int64_t>(keys.size() - blocks.size());
+  misses_ += static_cast<std::int64_t>(keys.size() - first - blocks.size());
   return blocks;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SCD_COMMON_STORE_MEMORY_CODE_STORE_H_
 #define SCD_COMMON_STORE_MEMORY_CODE_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -19,7 +20,12 @@ class MemoryCodeStore : public CodeStore {
  public:
   explicit MemoryCodeStore(std::int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
-  std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override;
+  std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override {
+    return FindAtOnce(keys, 0);
+  }
+  std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> keys,
+                                                           std::size_t first) override;
+  bool asks_others() const override { return false; }
   void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
   std::vector<CodeStoreStats> stats() const override;
 

@@ -64,6 +64,11 @@ class RedisCodeStore : public CodeStore {
   ~RedisCodeStore() override;
 
   std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override;
+  std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> /*keys*/,
+                                                           std::size_t /*first*/) override {
+    return {};
+  }
+  bool asks_others() const override { return true; }
   void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
   // The server's memory is its own: no sizes, and nothing of what it evicts.
   std::vector<CodeStoreStats> stats() const override;

@@ -18,6 +18,9 @@ class TieredCodeStore : public CodeStore {
   // Each tier is asked for what those before it do not know. What it knows goes to all of those, and is given
   // as a copy in memory: nothing holds on to a slower tier's files or replies.
   std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override;
+  std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> keys,
+                                                           std::size_t first) override;
+  bool asks_others() const override;
   // Goes to every tier.
   void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
   std::vector<CodeStoreStats> stats() const override;

@@ -8,6 +8,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/translate/encoder_workspace.h"
 #include "common/translate/plan_entropy.h"
 #include "common/wire/entropy_coder.h"
 #include "common/wire/payload_format.h"
@@ -35,37 +36,37 @@ struct Sender {
   std::unique_ptr<EntropyCoder> entropy = nullptr;  // null where the codec is of fixed size
 };
 
-class EncoderWorkspace : public LayerEncoder::Workspace {
+// Reads the numbers of a code once they have arrived in its slot.
+class CodeInSlot final : public PendingCode {
  public:
-  struct Memory {
-    std::unique_ptr<Buffer> codes;             // [max_tokens, most columns] f32 on the device
-    std::unique_ptr<Buffer> staging;           // the same in the staging type of the codec, for the way back
-    std::unique_ptr<Buffer> positions;         // [max_tokens] i32 on the device; null where nothing is roped
-    std::unique_ptr<Buffer> staged_positions;  // the same on the host
-    // Of the layers of a group but its last, each [max_tokens, hidden] f32 on the device.
-    std::vector<std::unique_ptr<Buffer>> kept;
-  };
-  // What one of `kept` holds.
-  struct Kept {
-    std::int64_t layer = -1;
-    std::int64_t first_token = 0;
-    std::int64_t num_tokens = 0;
-  };
+  CodeInSlot(EncoderWorkspace& workspace, EncoderWorkspace::Slot& slot, const Sender& sender, LayerCode code)
+      : workspace_(workspace), slot_(slot), sender_(sender), code_(std::move(code)) {}
+  ~CodeInSlot() override { EncoderWorkspace::GiveBack(slot_); }
 
-  EncoderWorkspace(const void* encoder, std::int64_t max_tokens, Memory memory)
-      : encoder_(encoder), max_tokens_(max_tokens), memory_(std::move(memory)), kept_(memory_.kept.size()) {}
+  absl::StatusOr<bool> Ready() const override { return workspace_.HasArrived(slot_); }
 
-  std::int64_t max_tokens() const override { return max_tokens_; }
-  bool BelongsTo(const void* encoder) const { return encoder_ == encoder; }
-  const Memory& memory() const { return memory_; }
-  std::vector<Kept>& kept() { return kept_; }  // what memory().kept holds
-  const std::vector<Kept>& kept() const { return kept_; }
+  absl::StatusOr<LayerCode> Finish() override {
+    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers,
+                         workspace_.Arrived(slot_, code_.num_tokens, sender_.columns));
+    if (sender_.entropy != nullptr) {
+      auto payload = sender_.entropy->Encode(numbers.as<float>(), code_.num_tokens);
+      if (!payload.ok()) return payload.status();
+      code_.payload = *std::move(payload);
+    } else if (IsQuantized(code_.codec)) {
+      code_.payload =
+          EncodeNumbers(code_.codec, code_.kind, numbers.as<float>(), code_.num_tokens, code_.rank);
+    } else {
+      code_.payload.assign(static_cast<const char*>(numbers.data()),
+                           static_cast<std::size_t>(numbers.num_elements()) * DTypeBytes(numbers.dtype()));
+    }
+    return std::move(code_);
+  }
 
  private:
-  const void* const encoder_;
-  const std::int64_t max_tokens_;
-  const Memory memory_;
-  std::vector<Kept> kept_;
+  EncoderWorkspace& workspace_;
+  EncoderWorkspace::Slot& slot_;
+  const Sender& sender_;
+  LayerCode code_;
 };
 
 }  // namespace
@@ -104,23 +105,13 @@ class LayerEncoder::Impl {
   }
 
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_tokens) const {
-    if (max_tokens < 1) return absl::InvalidArgumentError("an encoder's workspace holds at least one token");
-    const auto numbers = static_cast<std::size_t>(max_tokens * most_columns_);
-    EncoderWorkspace::Memory memory;
-    SCD_ASSIGN_OR_RETURN(memory.codes, backend_.Allocate(MemoryKind::kDevice, numbers * sizeof(float)));
-    SCD_ASSIGN_OR_RETURN(memory.staging,
-                         backend_.Allocate(MemoryKind::kStaging, numbers * DTypeBytes(StagingDType(codec_))));
-    if (any_roped_) {
-      const auto bytes = static_cast<std::size_t>(max_tokens) * sizeof(std::int32_t);
-      SCD_ASSIGN_OR_RETURN(memory.positions, backend_.Allocate(MemoryKind::kDevice, bytes));
-      SCD_ASSIGN_OR_RETURN(memory.staged_positions, backend_.Allocate(MemoryKind::kStaging, bytes));
-    }
-    for (std::size_t i = 0; i < most_kept_; ++i) {
-      SCD_ASSIGN_OR_RETURN(memory.kept.emplace_back(),
-                           backend_.Allocate(MemoryKind::kDevice,
-                                             static_cast<std::size_t>(max_tokens * hidden_) * sizeof(float)));
-    }
-    return std::make_unique<EncoderWorkspace>(this, max_tokens, std::move(memory));
+    return EncoderWorkspace::Create(this, backend_,
+                                    {.most_columns = most_columns_,
+                                     .staging_dtype = StagingDType(codec_),
+                                     .positions = any_roped_,
+                                     .num_kept = most_kept_,
+                                     .hidden = hidden_},
+                                    max_tokens);
   }
 
   absl::Status Keep(Workspace& workspace, Stream& stream, std::int64_t layer, const ConstTensorView& rows,
@@ -134,39 +125,31 @@ class LayerEncoder::Impl {
     SCD_RETURN_IF_ERROR(CheckRows(*own, rows, hidden_, first_token));
     const auto index = static_cast<std::size_t>(place);
     own->kept()[index] = {.layer = layer, .first_token = first_token, .num_tokens = rows.dim(0)};
-    return backend_.Copy(stream, own->memory().kept[index]->View(DType::kF32, rows.shape()), rows);
+    return backend_.Copy(stream, own->KeptRows(index, rows.dim(0)), rows);
   }
 
-  absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
-                                   const ConstTensorView& rows, std::int64_t first_token) const {
+  absl::StatusOr<std::unique_ptr<PendingCode>> Begin(Workspace& workspace, Stream& stream, std::int64_t layer,
+                                                     CodeKind kind, const ConstTensorView& rows,
+                                                     std::int64_t first_token) const {
     SCD_ASSIGN_OR_RETURN(EncoderWorkspace* const own, Own(workspace));
     SCD_ASSIGN_OR_RETURN(const Sender* const sender, Find(layer, kind));
     SCD_RETURN_IF_ERROR(CheckRows(*own, rows, sender->in_features, first_token));
-    const std::int64_t num_tokens = rows.dim(0);
-    const Shape shape{num_tokens, sender->columns};
-    const TensorView staging = own->memory().staging->View(StagingDType(codec_), shape);
-    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers,
-                         Send(*own, stream, *sender, layer, rows, first_token));
-    SCD_RETURN_IF_ERROR(backend_.Copy(stream, staging, numbers));
-    SCD_RETURN_IF_ERROR(backend_.Synchronize(stream));
-    LayerCode code{.layer = layer,
-                   .kind = kind,
-                   .first_token = first_token,
-                   .num_tokens = num_tokens,
-                   .rank = sender->rank,
-                   .codec = codec_,
-                   .payload = {}};
-    if (sender->entropy != nullptr) {
-      auto payload = sender->entropy->Encode(staging.as<float>(), num_tokens);
-      if (!payload.ok()) return payload.status();
-      code.payload = *std::move(payload);
-    } else if (IsQuantized(codec_)) {
-      code.payload = EncodeNumbers(codec_, kind, staging.as<float>(), num_tokens, sender->rank);
-    } else {
-      code.payload.assign(static_cast<const char*>(staging.data()),
-                          static_cast<std::size_t>(shape.num_elements()) * DTypeBytes(staging.dtype()));
-    }
-    return code;
+    SCD_ASSIGN_OR_RETURN(EncoderWorkspace::Slot* const slot, own->Take());
+    auto pending = std::make_unique<CodeInSlot>(*own, *slot, *sender,
+                                                LayerCode{.layer = layer,
+                                                          .kind = kind,
+                                                          .first_token = first_token,
+                                                          .num_tokens = rows.dim(0),
+                                                          .rank = sender->rank,
+                                                          .codec = codec_,
+                                                          .payload = {}});
+    auto numbers = Send(*own, *slot, stream, *sender, layer, rows, first_token);
+    absl::Status status = numbers.status();
+    if (status.ok()) status = own->Leave(stream, *slot, *numbers);
+    if (status.ok()) return pending;
+    // What was queued before the error uses the slot.
+    status.Update(backend_.Synchronize(stream));
+    return status;
   }
 
  private:
@@ -238,10 +221,10 @@ class LayerEncoder::Impl {
   }
 
   // rows -> what is sent of them, [tokens, columns] f32 on the device.
-  absl::StatusOr<ConstTensorView> Send(const EncoderWorkspace& own, Stream& stream, const Sender& sender,
-                                       std::int64_t layer, const ConstTensorView& rows,
-                                       std::int64_t first_token) const {
-    const TensorView codes = own.memory().codes->View(DType::kF32, Shape{rows.dim(0), sender.columns});
+  absl::StatusOr<ConstTensorView> Send(const EncoderWorkspace& own, const EncoderWorkspace::Slot& slot,
+                                       Stream& stream, const Sender& sender, std::int64_t layer,
+                                       const ConstTensorView& rows, std::int64_t first_token) const {
+    const TensorView codes = own.Codes(slot, rows.dim(0), sender.columns);
     if (sender.encoder != nullptr) {
       SCD_RETURN_IF_ERROR(backend_.MatMul(stream, rows, *sender.encoder, codes));
       for (std::size_t i = 0; i < sender.earlier.size(); ++i) {
@@ -259,10 +242,10 @@ class LayerEncoder::Impl {
                                                 rope_.cos.dim(0) - 1));
     }
     const Shape positions_shape{rows.dim(0)};
-    const TensorView staged = own.memory().staged_positions->View(DType::kI32, positions_shape);
+    const TensorView staged = slot.staged_positions->View(DType::kI32, positions_shape);
     std::iota(staged.as<std::int32_t>(), staged.as<std::int32_t>() + rows.dim(0),
               static_cast<std::int32_t>(first_token));
-    const TensorView positions = own.memory().positions->View(DType::kI32, positions_shape);
+    const TensorView positions = own.positions().View(DType::kI32, positions_shape);
     SCD_RETURN_IF_ERROR(backend_.Copy(stream, positions, staged));
     SCD_RETURN_IF_ERROR(backend_.Copy(stream, codes, rows));
     SCD_RETURN_IF_ERROR(backend_.Rope(stream, codes.Reshaped(Shape{rows.dim(0), heads_.first, heads_.second}),
@@ -279,8 +262,7 @@ class LayerEncoder::Impl {
                                                      first_token, " to ", first_token + num_tokens - 1,
                                                      ", were not kept"));
     }
-    const TensorView rows = own.memory().kept[place]->View(DType::kF32, Shape{kept.num_tokens, hidden_});
-    return ConstTensorView(rows.rows(begin, num_tokens));
+    return ConstTensorView(own.KeptRows(place, kept.num_tokens).rows(begin, num_tokens));
   }
 
   static constexpr std::int64_t kNotKept = -1;
@@ -321,10 +303,19 @@ absl::Status LayerEncoder::Keep(Workspace& workspace, Stream& stream, std::int64
   return impl_->Keep(workspace, stream, layer, rows, first_token);
 }
 
+absl::StatusOr<std::unique_ptr<PendingCode>> LayerEncoder::Begin(Workspace& workspace, Stream& stream,
+                                                                 std::int64_t layer, CodeKind kind,
+                                                                 ConstTensorView rows,
+                                                                 std::int64_t first_token) const {
+  return impl_->Begin(workspace, stream, layer, kind, rows, first_token);
+}
+
 absl::StatusOr<LayerCode> LayerEncoder::Encode(Workspace& workspace, Stream& stream, std::int64_t layer,
                                                CodeKind kind, ConstTensorView rows,
                                                std::int64_t first_token) const {
-  return impl_->Encode(workspace, stream, layer, kind, rows, first_token);
+  SCD_ASSIGN_OR_RETURN(const std::unique_ptr<PendingCode> pending,
+                       Begin(workspace, stream, layer, kind, rows, first_token));
+  return pending->Finish();
 }
 
 }  // namespace scd

@@ -5,6 +5,7 @@
 #ifndef SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 #define SCD_COMMON_TRANSLATE_LAYER_ENCODER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,10 +20,23 @@
 
 namespace scd {
 
-// Immutable; Encode may be called from several threads with different workspaces.
+// A code whose numbers are on their way to the host, in one of its workspace's places; the place is free
+// again after Finish, or when this goes, which may be before Finish. Goes before its workspace and encoder.
+class PendingCode {
+ public:
+  virtual ~PendingCode() = default;
+  // Whether Finish would not wait for the device.
+  virtual absl::StatusOr<bool> Ready() const = 0;
+  // Waits for the numbers alone, not for what was queued after them, and packs them on the calling thread.
+  // Once.
+  virtual absl::StatusOr<LayerCode> Finish() = 0;
+};
+
+// Immutable; may be used from several threads with different workspaces. A workspace and what is pending in
+// it belong to one thread at a time.
 class LayerEncoder {
  public:
-  // Device and staging memory for Encode calls of at most max_tokens rows.
+  // Device and staging memory for codes of at most max_tokens rows.
   class Workspace;
 
   // Packs the encoders that `plan` uses. The bundle may go away afterwards; `rope` (the producer's: raw K may
@@ -36,15 +50,21 @@ class LayerEncoder {
 
   // rows [tokens, hidden]: the attention input of a Fused layer that is not the last of its group, f32 on the
   // device, of positions first_token .. first_token + tokens - 1. They are copied into the workspace for the
-  // Encode calls of the group's last layer, whose rows they must cover; Keep of the same layer replaces them.
+  // codes of the group's last layer, whose rows they must cover; Keep of the same layer replaces them.
   // INVALID_ARGUMENT for any other layer.
   absl::Status Keep(Workspace& workspace, Stream& stream, std::int64_t layer, ConstTensorView rows,
                     std::int64_t first_token) const;
 
   // rows [tokens, d_kv] (kK before RoPE, kV) or [tokens, hidden] (kH, kResidual, kKV), f32 on the backend's
-  // device, of positions first_token .. first_token + tokens - 1. Synchronises the stream. INVALID_ARGUMENT
-  // for a kind that the plan does not send for this layer; OUT_OF_RANGE for positions beyond `rope` where K
-  // is roped.
+  // device, of positions first_token .. first_token + tokens - 1. Queued on `stream`, which `rows` may change
+  // on afterwards; waits for nothing. INVALID_ARGUMENT for a kind that the plan does not send for this layer;
+  // OUT_OF_RANGE for positions beyond `rope` where K is roped; FAILED_PRECONDITION while max_pending() codes
+  // of the workspace are pending.
+  absl::StatusOr<std::unique_ptr<PendingCode>> Begin(Workspace& workspace, Stream& stream, std::int64_t layer,
+                                                     CodeKind kind, ConstTensorView rows,
+                                                     std::int64_t first_token) const;
+
+  // Begin and Finish.
   absl::StatusOr<LayerCode> Encode(Workspace& workspace, Stream& stream, std::int64_t layer, CodeKind kind,
                                    ConstTensorView rows, std::int64_t first_token) const;
 
@@ -59,6 +79,8 @@ class LayerEncoder::Workspace {
  public:
   virtual ~Workspace() = default;
   virtual std::int64_t max_tokens() const = 0;
+  // How many codes may be pending at once: enough for two layers, or one where a code is ready at once.
+  virtual std::size_t max_pending() const = 0;
 };
 
 }  // namespace scd

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_span.cuh"
 #include "kernels/cuda/kv_load.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/warp.cuh"
@@ -76,25 +77,14 @@ __device__ inline void LoadTile(const KvPages& part, const AttentionLaunch& laun
   }
 }
 
-// What a thread knows of one of its items.
-struct ItemRange {
-  std::int64_t begin;  // first position it attends to
-  std::int64_t end;    // one past the last; 0 where there is no such item
-};
-
 // blockIdx is (tile of items and part of positions, KV head, sequence).
 template <int kItems, int kFours>
 __global__ void __launch_bounds__(kTileThreads)
     AttendTileKernel(const __grid_constant__ AttentionLaunch launch) {
   constexpr int kTileItems = kItems * kThreadRows;
   const SequenceRows& sequence = launch.sequences[blockIdx.z];
-  const std::int64_t kv_head = blockIdx.y;
-  const std::int64_t items = static_cast<std::int64_t>(sequence.query_count) * launch.group;
-  const std::int64_t tiles = (items + kTileItems - 1) / kTileItems;
-  if (blockIdx.x >= tiles * sequence.num_parts) return;
-  const std::int64_t first_item = blockIdx.x % tiles * kTileItems;
-  const std::int64_t part = blockIdx.x / tiles;
-  const std::int64_t last_item = (first_item + kTileItems < items ? first_item + kTileItems : items) - 1;
+  const TileSpan span = SpanOfBlock<kTileItems>(launch, sequence);
+  if (span.last_item < span.first_item) return;
 
   const int fours = FoursOf(launch.head_dim);
   const int row_fours = TileFours(launch.head_dim);
@@ -102,48 +92,32 @@ __global__ void __launch_bounds__(kTileThreads)
   float4* tile = queries + kTileItems * row_fours;
   float4* weights = tile + kTileKeys * row_fours;
 
-  const auto position_of = [&](std::int64_t item) { return sequence.first_position + item / launch.group; };
-  const auto first_seen = [&](std::int64_t position) -> std::int64_t {
-    return launch.window > 0 && position >= launch.window ? position - launch.window + 1 : 0;
-  };
-  // Parts are counted from the first position that any row of the sequence sees.
-  const std::int64_t origin = first_seen(sequence.first_position);
-  std::int64_t begin = first_seen(position_of(first_item));
-  std::int64_t end = position_of(last_item) + 1;
-  if (sequence.num_parts > 1) {
-    const std::int64_t part_begin = origin + part * sequence.part_positions;
-    const std::int64_t part_end = part_begin + sequence.part_positions;
-    begin = begin > part_begin ? begin : part_begin;
-    end = end < part_end ? end : part_end;
-  }
-
-  ItemRange ranges[kItems];
+  Positions ranges[kItems];  // empty where there is no such item
   float largest[kItems];
   float totals[kItems];
   float4 sums[kItems][kFours];
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    const std::int64_t item = first_item + threadIdx.y * kItems + i;
+    const std::int64_t item = span.first_item + threadIdx.y * kItems + i;
     ranges[i] = {0, 0};
-    if (item <= last_item) ranges[i] = {first_seen(position_of(item)), position_of(item) + 1};
+    if (item <= span.last_item) ranges[i] = SeenByItem(launch, sequence, item);
     largest[i] = -INFINITY;
     totals[i] = 0.0f;
 #pragma unroll
     for (int j = 0; j < kFours; ++j) sums[i][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     // The queries, scaled, 0 beyond them. Threads of an item read only what they wrote together.
-    const std::int64_t row = sequence.query_begin + item / launch.group;
-    const float* query = launch.q.data + row * launch.q.stride +
-                         (kv_head * launch.group + item % launch.group) * launch.head_dim;
+    const float* query = QueryOf(launch, sequence, span, item);
     float* to = reinterpret_cast<float*>(queries + (threadIdx.y * kItems + i) * row_fours);
     for (int d = threadIdx.x; d < fours * 4; d += kRowThreads) {
-      to[d] = item <= last_item && d < launch.head_dim ? query[d] * launch.scale : 0.0f;
+      to[d] = item <= span.last_item && d < launch.head_dim ? query[d] * launch.scale : 0.0f;
     }
   }
 
-  for (std::int64_t first = begin; first < end; first += kTileKeys) {
+  const std::int64_t end = span.seen.end;
+  for (std::int64_t first = span.seen.begin; first < end; first += kTileKeys) {
     const std::int64_t count = end - first < kTileKeys ? end - first : kTileKeys;
     __syncthreads();  // the last tile's V is no longer read
-    LoadTile(KPages(launch.pages), launch, sequence, kv_head, first, count, tile);
+    LoadTile(KPages(launch.pages), launch, sequence, span.kv_head, first, count, tile);
     __syncthreads();
 
     float scores[kItems][kKeysOfAThread] = {};
@@ -189,7 +163,7 @@ __global__ void __launch_bounds__(kTileThreads)
       for (int j = 0; j < kFours; ++j) Scale(sums[i][j], kept);
     }
     __syncthreads();  // K is no longer read
-    LoadTile(VPages(launch.pages), launch, sequence, kv_head, first, count, tile);
+    LoadTile(VPages(launch.pages), launch, sequence, span.kv_head, first, count, tile);
     __syncthreads();
     for (int k = 0; k < kTileKeys / 4; ++k) {
       float4 factors[kItems];
@@ -217,22 +191,14 @@ __global__ void __launch_bounds__(kTileThreads)
 
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    const std::int64_t item = first_item + threadIdx.y * kItems + i;
-    if (item > last_item) continue;
-    float* to;
+    const std::int64_t item = span.first_item + threadIdx.y * kItems + i;
+    if (item > span.last_item) continue;
+    float* to = SumsOf(launch, sequence, span, item);
     float factor = 1.0f;
-    if (sequence.num_parts > 1) {
-      to = launch.partials + sequence.partial_begin +
-           ((part * launch.pages.kv_heads + kv_head) * items + item) * (launch.head_dim + 2);
-      if (threadIdx.x == 0) {
-        to[0] = largest[i];
-        to[1] = totals[i];
-      }
-      to += 2;
-    } else {
-      to = launch.out.data + (sequence.query_begin + item / launch.group) * launch.out.stride +
-           (kv_head * launch.group + item % launch.group) * launch.head_dim;
+    if (sequence.num_parts == 1) {
       factor = 1.0f / totals[i];
+    } else if (threadIdx.x == 0) {
+      StorePartTotals(to, largest[i], totals[i]);
     }
 #pragma unroll
     for (int j = 0; j < kFours; ++j) {

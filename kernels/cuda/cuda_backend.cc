@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(MemoryKind kind, s
   return cuda::CudaBuffer::Create(kind, bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> CudaBackend::CreateStream() {
-  return cuda::CudaStream::Create(device_index_, scratch_bytes_);
+absl::StatusOr<std::unique_ptr<Stream>> CudaBackend::CreateStream(StreamUse use) {
+  return cuda::CudaStream::Create(device_index_, use == StreamUse::kOps ? scratch_bytes_ : 0);
 }
 
 absl::StatusOr<std::unique_ptr<Event>> CudaBackend::CreateEvent() {
@@ -93,18 +93,39 @@ absl::StatusOr<std::unique_ptr<Event>> CudaBackend::CreateEvent() {
   return cuda::CudaEvent::Create();
 }
 
+absl::StatusOr<cudaEvent_t> CudaBackend::Use(const Event& event) const {
+  const auto* own = dynamic_cast<const cuda::CudaEvent*>(&event);
+  if (own == nullptr) return absl::InvalidArgumentError("event belongs to another backend");
+  SCD_RETURN_IF_ERROR(UseDevice());
+  return own->get();
+}
+
 absl::Status CudaBackend::Record(Event& event, Stream& stream) {
   SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, Use(stream));
-  auto* cuda_event = dynamic_cast<cuda::CudaEvent*>(&event);
-  if (cuda_event == nullptr) return absl::InvalidArgumentError("event belongs to another backend");
-  return ToStatus("Record", cudaEventRecord(cuda_event->get(), own->get()));
+  SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
+  return ToStatus("Record", cudaEventRecord(cuda_event, own->get()));
 }
 
 absl::Status CudaBackend::Wait(Stream& stream, const Event& event) {
   SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, Use(stream));
-  const auto* cuda_event = dynamic_cast<const cuda::CudaEvent*>(&event);
-  if (cuda_event == nullptr) return absl::InvalidArgumentError("event belongs to another backend");
-  return ToStatus("Wait", cudaStreamWaitEvent(own->get(), cuda_event->get(), 0));
+  SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
+  return ToStatus("Wait", cudaStreamWaitEvent(own->get(), cuda_event, 0));
+}
+
+absl::Status CudaBackend::Await(const Event& event) {
+  SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
+  return ToStatus("Await", cudaEventSynchronize(cuda_event));
+}
+
+absl::StatusOr<bool> CudaBackend::Reached(const Event& event) {
+  SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
+  const cudaError_t error = cudaEventQuery(cuda_event);
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // else the next launch would meet it
+    return false;
+  }
+  SCD_RETURN_IF_ERROR(ToStatus("Reached", error));
+  return true;
 }
 
 absl::Status CudaBackend::Synchronize(Stream& stream) {

@@ -28,10 +28,12 @@ class CudaBackend final : public Backend {
   std::string Describe() const override { return description_; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) override;
-  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   absl::Status Record(Event& event, Stream& stream) override;
   absl::Status Wait(Stream& stream, const Event& event) override;
+  absl::Status Await(const Event& event) override;
+  absl::StatusOr<bool> Reached(const Event& event) override;
   absl::Status Synchronize(Stream& stream) override;
   // Not from host to host.
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override;
@@ -67,6 +69,7 @@ class CudaBackend final : public Backend {
 
   // Makes the device the calling thread's. INVALID_ARGUMENT for a stream of another backend.
   absl::StatusOr<cuda::CudaStream*> Use(Stream& stream) const;
+  absl::StatusOr<cudaEvent_t> Use(const Event& event) const;
   absl::Status UseDevice() const;
 
   const int device_index_;

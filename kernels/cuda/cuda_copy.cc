@@ -48,6 +48,9 @@ absl::Status CopyThroughScratch(const cuda::CudaStream& stream, const TensorView
   const DType dtype = to_device ? src.dtype() : dst.dtype();
   cuda::Scratch scratch(stream);
   const auto elements = static_cast<std::int64_t>(scratch.left() / DTypeBytes(dtype));
+  if (elements == 0) {
+    return absl::InvalidArgumentError("Copy: the stream is for copies between equal dtypes alone");
+  }
   const std::int64_t width = std::min(src.dim(1), elements);
   const std::int64_t height = std::min(src.dim(0), elements / width);
   SCD_ASSIGN_OR_RETURN(void* memory,

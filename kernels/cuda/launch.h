@@ -26,10 +26,10 @@ cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::si
   return cudaGetLastError();
 }
 
-// Aligned to 16 bytes, contents undefined.
+// Aligned to 32 bytes, contents undefined.
 template <typename T>
 __device__ inline T* DynamicShared() {
-  extern __shared__ __align__(16) unsigned char scd_dynamic_shared[];
+  extern __shared__ __align__(32) unsigned char scd_dynamic_shared[];
   return reinterpret_cast<T*>(scd_dynamic_shared);
 }
 

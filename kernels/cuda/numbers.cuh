@@ -30,6 +30,12 @@ __device__ inline void StoreNumber(void* numbers, DType dtype, std::int64_t i, f
   }
 }
 
+// Two numbers rounded to bf16, the first in the lower half.
+__device__ inline unsigned int PackBf16(float low, float high) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(low)) |
+         static_cast<unsigned int>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16;
+}
+
 // The upper half of a float.
 __device__ inline float Bf16BitsToFloat(unsigned int bits) {
   return __uint_as_float(bits << 16);

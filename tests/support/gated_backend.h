@@ -45,10 +45,14 @@ class GatedBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) override {
     return backend_->Allocate(kind, bytes);
   }
-  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return backend_->CreateStream(); }
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override {
+    return backend_->CreateStream(use);
+  }
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return backend_->CreateEvent(); }
   absl::Status Record(Event& event, Stream& stream) override { return backend_->Record(event, stream); }
   absl::Status Wait(Stream& stream, const Event& event) override { return backend_->Wait(stream, event); }
+  absl::Status Await(const Event& event) override { return backend_->Await(event); }
+  absl::StatusOr<bool> Reached(const Event& event) override { return backend_->Reached(event); }
   absl::Status Synchronize(Stream& stream) override { return backend_->Synchronize(stream); }
   absl::Status Copy(Stream& stream, TensorView dst, ConstTensorView src) override {
     return backend_->Copy(stream, dst, src);

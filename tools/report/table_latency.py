@@ -31,6 +31,8 @@ def table(document):
     if not rows:
         return None
     stages = [s for s in _STAGES if any((r.get("stages_ms") or {}).get(s) is not None for r in rows)]
+    measured = {(_way(r), r["prefix_tokens"], r.get("link_mbit_s")) for r in rows if r["measured"]}
+    rows = [r for r in rows if r["measured"] or (_way(r), r["prefix_tokens"], r.get("link_mbit_s")) not in measured]
     columns = [Column("Way", words=True), Column("Prefix", "tokens"), Column("Link", words=True), Column("Figures", words=True),
                Column("TTFT cold", "ms"), Column("TTFT ready", "ms"), Column("TTFT native", "ms"), Column("Moved", "bytes")] + \
               [Column(_STAGES[s], "ms") for s in stages]
@@ -43,8 +45,8 @@ def table(document):
               figures.milliseconds(r.get("ttft_ms_native")), figures.whole(r.get("bytes"))] +
              [figures.milliseconds((r.get("stages_ms") or {}).get(s)) for s in stages] +
              ([figures.milliseconds(r.get("wire_ms"))] if has_wire else []) for r in sorted(rows, key=_order(rows))]
-    return Table("Every time to first token, with the stages of the cold transfer. Stages overlap: they do not add up. First and "
-                 "last frame: since the request arrived.", columns, lines, folded=True)
+    return Table("Every time to first token, with the stages of the cold transfer; computed ones where a link was not measured. Stages "
+                 "overlap: they do not add up. First and last frame: since the request arrived.", columns, lines, folded=True)
 
 
 def _way(row):

@@ -16,15 +16,16 @@ namespace scd::cuda_shim {
 Indices* indices = nullptr;
 std::byte* dynamic_shared = nullptr;
 
-namespace {
-
-constexpr unsigned int kWarp = 32;
-constexpr unsigned char kUnwritten = 0xff;  // as floats: not a number
-
-[[noreturn]] void Fail(const char* what) {
+void Fail(const char* what) {
   std::fprintf(stderr, "cuda shim: %s\n", what);
   std::abort();
 }
+
+namespace {
+
+constexpr unsigned int kWarp = 32;
+constexpr std::size_t kSharedAlignment = 32;
+constexpr unsigned char kUnwritten = 0xff;  // as floats: not a number
 
 struct Thread {
   Indices indices;
@@ -32,11 +33,11 @@ struct Thread {
   Fiber* fiber = nullptr;   // nullptr: has not begun
 };
 
-// Values of a shuffle are kept until every thread of the warp has come to the next one, by which time all
-// were read.
+// What is shared is kept until every thread of the warp has come to the next call, by which time all was read.
 struct Warp {
-  std::uint32_t values[2][kWarp];
-  unsigned int shuffles = 0;
+  alignas(16) std::byte values[2][kWarp * kMostShared];
+  std::size_t value_bytes = 0;  // of the call that threads wait in
+  unsigned int calls = 0;
   unsigned int ended = 0;
   std::uint64_t rank = 0;  // the least is the first to run ahead
   std::vector<Thread*> waiting;
@@ -51,7 +52,8 @@ class Runner {
 
   void Run(dim3 grid, dim3 block, std::size_t shared_bytes, absl::FunctionRef<void()> body) {
     body_ = &body;
-    const std::unique_ptr<void, void (*)(void*)> shared(std::aligned_alloc(16, (shared_bytes + 15) / 16 * 16),
+    const std::size_t rounded = (shared_bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+    const std::unique_ptr<void, void (*)(void*)> shared(std::aligned_alloc(kSharedAlignment, rounded),
                                                         std::free);
     dynamic_shared = static_cast<std::byte*>(shared.get());
     Fiber own;
@@ -80,18 +82,21 @@ class Runner {
     GiveWay();
   }
 
-  std::uint32_t Shuffle(std::uint32_t value, unsigned int from_lane) {
+  const std::byte* ShareInWarp(const void* mine, std::size_t bytes) {
     Warp& warp = warps_[current_->number / kWarp];
-    if (warp.ended > 0) Fail("a shuffle after a thread of the warp ended");
-    std::uint32_t* const values = warp.values[warp.shuffles % 2];
-    values[current_->number % kWarp] = value;
+    if (warp.ended > 0) Fail("threads of a warp wait for one that ended");
+    if (bytes > kMostShared) Fail("more is shared in a warp than there is room for");
+    if (!warp.waiting.empty() && warp.value_bytes != bytes) Fail("threads of a warp do different things");
+    warp.value_bytes = bytes;
+    std::byte* const values = warp.values[warp.calls % 2];
+    if (bytes > 0) std::memcpy(values + current_->number % kWarp * bytes, mine, bytes);
     warp.waiting.push_back(current_);
     if (warp.waiting.size() == kWarp) {
-      ++warp.shuffles;
+      ++warp.calls;
       Release(warp.waiting);
     }
     GiveWay();
-    return values[from_lane % kWarp];
+    return values;
   }
 
   unsigned int ThisLane() const { return current_->number % kWarp; }
@@ -110,7 +115,7 @@ class Runner {
     threads_.resize(count);
     warps_.resize((count + kWarp - 1) / kWarp);
     for (Warp& warp : warps_) {
-      warp.shuffles = warp.ended = 0;
+      warp.calls = warp.ended = 0;
       warp.waiting.clear();
       if (shuffled_) warp.rank = random_();
     }
@@ -199,7 +204,7 @@ class Runner {
     ++ended_;
     Warp& warp = warps_[current_->number / kWarp];
     ++warp.ended;
-    if (!warp.waiting.empty()) Fail("a thread ended while others of its warp wait in a shuffle");
+    if (!warp.waiting.empty()) Fail("a thread ended while others of its warp wait for it");
     ReleaseBarrier();
     Thread* next = Next();
     if (next != nullptr && next->fiber == nullptr) {
@@ -253,8 +258,14 @@ void SyncThreads() {
   TheRunner().SyncThreads();
 }
 
+const std::byte* ShareInWarp(const void* mine, std::size_t bytes) {
+  return TheRunner().ShareInWarp(mine, bytes);
+}
+
 std::uint32_t Shuffle(std::uint32_t value, unsigned int from_lane) {
-  return TheRunner().Shuffle(value, from_lane);
+  std::uint32_t result;
+  std::memcpy(&result, ShareInWarp(&value, sizeof(value)) + from_lane % kWarp * sizeof(value), sizeof(result));
+  return result;
 }
 
 unsigned int ThisLane() {

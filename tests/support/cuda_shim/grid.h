@@ -1,10 +1,10 @@
 // Runs a kernel's body for every thread of a grid, block by block. The threads of a block take turns: one
-// runs until it waits at a barrier or shuffle, or ends. Who is next, and which block, is the order of launch
+// runs until it waits at a barrier or for its warp, or ends. Who is next, and which block, is the order of launch
 // or is drawn at random (thread by thread, or so that warps run far ahead of others), which must not matter to
 // a kernel without races.
 //
-// A block in which threads wait for each other in vain, or a shuffle that a thread of the warp will never
-// come to, ends the process with a message.
+// A block in which threads wait for each other in vain, or what a warp does together that one of its threads
+// will never come to, ends the process with a message.
 #ifndef SCD_TESTS_SUPPORT_CUDA_SHIM_GRID_H_
 #define SCD_TESTS_SUPPORT_CUDA_SHIM_GRID_H_
 
@@ -32,8 +32,14 @@ void RunGrid(dim3 grid, dim3 block, std::size_t shared_bytes, absl::FunctionRef<
 
 // For bodies.
 void SyncThreads();
+// All threads of the warp give as many bytes, at most kMostShared; returns what all gave, lane by lane, which
+// stays until the warp's next call but one.
+inline constexpr std::size_t kMostShared = 32;
+const std::byte* ShareInWarp(const void* mine, std::size_t bytes);
 std::uint32_t Shuffle(std::uint32_t value, unsigned int from_lane);
 unsigned int ThisLane();
+// Ends the process with a message.
+[[noreturn]] void Fail(const char* what);
 
 // 0: in order; else blocks and threads are shuffled, differently for each seed.
 void SetOrder(std::uint64_t seed);

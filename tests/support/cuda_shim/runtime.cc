@@ -194,6 +194,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
     default:
       return "cudaErrorInvalidValue";
   }
@@ -292,6 +294,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->queue = stream->queue;
   event->mark = stream->queue->pushed;
   return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Lock lock(TheRuntime().mutex());
+  if (event->queue != nullptr) TheRuntime().RunTo(*event->queue, event->mark);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Lock lock(TheRuntime().mutex());
+  return event->queue == nullptr || event->queue->done >= event->mark ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaMemcpy2D(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,

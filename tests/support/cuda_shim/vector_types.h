@@ -10,6 +10,14 @@ struct alignas(8) uint2 {
   unsigned int x, y;
 };
 
+struct alignas(16) uint4 {
+  unsigned int x, y, z, w;
+};
+
+inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) {
+  return {x, y, z, w};
+}
+
 struct alignas(16) float4 {
   float x, y, z, w;
 };

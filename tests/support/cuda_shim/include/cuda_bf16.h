@@ -18,4 +18,8 @@ inline __nv_bfloat16 __float2bfloat16_rn(float number) {
   return {scd::FloatToBf16(number)};
 }
 
+inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 number) {
+  return number.bits;
+}
+
 #endif  // SCD_TESTS_SUPPORT_CUDA_SHIM_INCLUDE_CUDA_BF16_H_

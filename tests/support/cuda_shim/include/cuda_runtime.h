@@ -31,6 +31,10 @@ inline void __syncthreads() {
 }
 
 // Of whole warps.
+inline void __syncwarp() {
+  ::scd::cuda_shim::ShareInWarp(nullptr, 0);
+}
+
 inline float __shfl_xor_sync(unsigned int /*mask*/, float value, int lane_mask) {
   const unsigned int from = ::scd::cuda_shim::ThisLane() ^ static_cast<unsigned int>(lane_mask);
   return std::bit_cast<float>(::scd::cuda_shim::Shuffle(std::bit_cast<std::uint32_t>(value), from));
@@ -56,6 +60,7 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -103,6 +108,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 
 // --- copies ---
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
