@@ -51,7 +51,7 @@ absl::StatusOr<Comparison> Compare(Connection& connection, v1::GenerateRequest r
   transfer.set_mode("local");
   transfer.set_policy(v1::POLICY_OFF);
   SCD_ASSIGN_OR_RETURN(out.native, Ask(connection, request, deadline));
-  transfer.set_mode("scd");
+  transfer.set_mode("auto");
   transfer.set_policy(v1::POLICY_REQUIRE);
   transfer.set_no_code_store(true);
   SCD_ASSIGN_OR_RETURN(out.codes, Ask(connection, request, deadline));

@@ -59,7 +59,7 @@ struct ConsumerConfig {
   std::string bundle;  // empty: only mode local
   ProducerPeerConfig producer;
   TransferPolicy policy = TransferPolicy::kPrefer;
-  std::string mode = "scd";
+  std::string mode = "auto";
   PlanRequest plan;
   std::int64_t max_uncoded_tokens = 128;
   std::int64_t max_cached_plans = 4;  // plans whose decoders are kept ready

@@ -57,8 +57,9 @@ v1::Policy PolicyToProto(TransferPolicy policy) {
 
 struct ConsumerDaemon::Files {
   Model model;
-  std::unique_ptr<Bundle> bundle;  // null: only mode local
-  LayerPlan plan;
+  std::unique_ptr<Bundle> bundle;                     // null: only mode local
+  LayerPlan plan;                                     // of a request that asks for nothing
+  std::string default_mode{kLocalMode};               // never auto
   std::optional<RedisCodeStoreOptions> shared_store;  // absent: none
 };
 
@@ -103,7 +104,10 @@ absl::Status ConsumerDaemon::OpenFiles() {
     SCD_ASSIGN_OR_RETURN(files->bundle, Bundle::Open(config_.bundle));
     SCD_RETURN_IF_ERROR(files->bundle->CheckConsumer(files->model.digest, files->model.tokenizer->digest()));
     SCD_RETURN_IF_ERROR(CheckPlans(*files->bundle));
-    const std::string_view mode = config_.mode == kLocalMode ? kScdMode : std::string_view(config_.mode);
+    const bool has_fused = files->bundle->manifest().fused.rank > 0;
+    files->default_mode = ResolveMode(config_.mode, has_fused, config_.plan);
+    const std::string_view mode = config_.mode == kLocalMode ? ResolveMode(kAutoMode, has_fused, config_.plan)
+                                                             : std::string_view(files->default_mode);
     SCD_ASSIGN_OR_RETURN(files->plan, files->bundle->ResolvePlan(OwnPlan(mode)));
     if (config_.code_store.redis.enabled()) {
       SCD_ASSIGN_OR_RETURN(files->shared_store, RedisOptions(config_.code_store.redis, /*writes=*/false));
@@ -267,7 +271,7 @@ v1::ConsumerInfo ConsumerDaemon::Describe(const Backend& backend) const {
     info.set_plan(files_->plan.ToString());
   }
   info.set_backend(backend.Describe());
-  info.set_default_mode(config_.mode);
+  info.set_default_mode(files_->default_mode);
   info.set_default_policy(PolicyToProto(config_.policy));
   return info;
 }
@@ -277,7 +281,7 @@ std::string ConsumerDaemon::Summary() const {
   std::string text =
       absl::StrCat(files_->model.description, "; ", server_->backend->Describe(), "; ", stats.pages_total,
                    " KV pages of ", config_.kv_cache.pool.page_tokens, " tokens (",
-                   std::string(DTypeName(config_.kv_cache.pool.dtype)), "); mode ", config_.mode);
+                   std::string(DTypeName(config_.kv_cache.pool.dtype)), "); mode ", files_->default_mode);
   if (files_->bundle != nullptr) {
     absl::StrAppend(&text, ", policy ", std::string(TransferPolicyName(config_.policy)), ", producer ",
                     config_.producer.address.ToString(), ", bundle ", files_->bundle->folder(), " (",

@@ -1,6 +1,5 @@
 #include "consumer/transfer_choice.h"
 
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,13 +55,18 @@ absl::StatusOr<PlanRequest> FromProto(const v1::PlanOverride& proto) {
   return plan;
 }
 
-absl::StatusOr<LayerPlan> ResolvePlan(const TransferDefaults& defaults, std::string_view mode,
-                                      const v1::PlanOverride& request) {
+// Mode and plan of a request for choice->mode.
+absl::Status ResolvePlan(const TransferDefaults& defaults, const v1::PlanOverride& request,
+                         TransferChoice* choice) {
   SCD_ASSIGN_OR_RETURN(const PlanRequest asked, FromProto(request));
-  PlanRequest plan = PlanRequestFor(mode, defaults.plan_request);
+  PlanRequest all = defaults.plan_request;
+  Overlay(asked, &all);
+  choice->mode = ResolveMode(choice->mode, defaults.bundle->manifest().fused.rank > 0, all);
+  PlanRequest plan = PlanRequestFor(choice->mode, defaults.plan_request);
   Overlay(asked, &plan);
-  SCD_RETURN_IF_ERROR(CheckModeRequest(mode, plan));
-  return defaults.bundle->ResolvePlan(plan);
+  SCD_RETURN_IF_ERROR(CheckModeRequest(choice->mode, plan));
+  SCD_ASSIGN_OR_RETURN(choice->plan, defaults.bundle->ResolvePlan(plan));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -70,7 +74,7 @@ absl::StatusOr<LayerPlan> ResolvePlan(const TransferDefaults& defaults, std::str
 absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, const v1::Transfer& request) {
   TransferChoice choice;
   choice.mode = request.mode().empty() ? defaults.mode : request.mode();
-  if (!IsModeName(choice.mode)) {
+  if (!IsModeName(choice.mode) && choice.mode != kAutoMode) {
     return absl::InvalidArgumentError(absl::StrCat("transfer.mode: ", ModeNamesText()));
   }
   SCD_ASSIGN_OR_RETURN(choice.policy, ChoosePolicy(defaults.policy, request.policy()));
@@ -82,11 +86,9 @@ absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, 
     return absl::FailedPreconditionError(
         absl::StrCat("transfer.mode: '", choice.mode, "' needs a bundle, and this server has none"));
   }
-  absl::StatusOr<LayerPlan> plan = ResolvePlan(defaults, choice.mode, request.plan());
-  if (!plan.ok()) {
-    return absl::Status(plan.status().code(), absl::StrCat("transfer.", plan.status().message()));
+  if (const absl::Status status = ResolvePlan(defaults, request.plan(), &choice); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("transfer.", status.message()));
   }
-  choice.plan = *std::move(plan);
   return choice;
 }
 

@@ -15,7 +15,7 @@
 namespace scd {
 
 struct TransferChoice {
-  std::string mode;
+  std::string mode;  // never auto
   TransferPolicy policy = TransferPolicy::kPrefer;
   LayerPlan plan;  // empty for mode local
   absl::Duration timeout;
@@ -24,7 +24,7 @@ struct TransferChoice {
 };
 
 struct TransferDefaults {
-  std::string mode;
+  std::string mode;  // may be auto
   TransferPolicy policy = TransferPolicy::kPrefer;
   PlanRequest plan_request;
   absl::Duration timeout;

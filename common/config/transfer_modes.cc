@@ -20,7 +20,7 @@ struct Mode {
 constexpr std::array kModes = {
     Mode{.name = kScdMode, .form = StateForm::kCodes, .patches = true},
     Mode{.name = "reuse", .form = StateForm::kCodes},
-    Mode{.name = "fused", .form = StateForm::kFused},
+    Mode{.name = kFusedMode, .form = StateForm::kFused},
     Mode{.name = kLocalMode, .transfers = false},
     Mode{.name = "raw", .form = StateForm::kRawRoped},
     Mode{.name = "raw_rerope", .form = StateForm::kRaw},
@@ -52,7 +52,13 @@ std::vector<std::string> ModeNames() {
 }
 
 std::string ModeNamesText() {
-  return absl::StrCat("expected one of ", absl::StrJoin(ModeNames(), ", "));
+  return absl::StrCat("expected one of ", std::string(kAutoMode), ", ", absl::StrJoin(ModeNames(), ", "));
+}
+
+std::string_view ResolveMode(std::string_view mode, bool has_fused, const PlanRequest& plan) {
+  if (mode != kAutoMode) return mode;
+  const bool asks_for_scd = plan.rank_k || plan.rank_v || plan.rank_h || plan.patch_layers;
+  return has_fused && !asks_for_scd ? kFusedMode : kScdMode;
 }
 
 PlanRequest PlanRequestFor(std::string_view name, const PlanRequest& server) {

@@ -14,11 +14,18 @@ namespace scd {
 
 inline constexpr std::string_view kLocalMode = "local";  // native prefill, nothing is transferred
 inline constexpr std::string_view kScdMode = "scd";      // semantic codes: Reuse and Patch
+inline constexpr std::string_view kFusedMode = "fused";  // one code for K and V of a group of layers
+inline constexpr std::string_view kAutoMode = "auto";    // no mode of its own: ResolveMode
 
+// The modes themselves, without auto.
 std::vector<std::string> ModeNames();
 bool IsModeName(std::string_view name);
-// "expected one of scd, reuse, local, ...".
+// "expected one of auto, scd, reuse, local, ...".
 std::string ModeNamesText();
+
+// The mode that `mode` stands for. auto is fused where the bundle has such translators, unless `plan` asks
+// for what only scd has (ranks, Patch layers), and else scd; every other mode is itself.
+std::string_view ResolveMode(std::string_view mode, bool has_fused, const PlanRequest& plan);
 
 // What a mode that transfers asks of a bundle where the operator asks for `server`: ranks, Patch layers,
 // codec and distortion of `server` count for codes, its recomputed layers for selective, its native ranges

@@ -27,7 +27,7 @@ TEST(ConsumerConfigTest, DefaultsWithTheLeast) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model.path, "m");
   EXPECT_EQ(config->policy, TransferPolicy::kPrefer);
-  EXPECT_EQ(config->mode, "scd");
+  EXPECT_EQ(config->mode, "auto");
   EXPECT_EQ(config->max_uncoded_tokens, 128);
   EXPECT_FALSE(config->plan.patch_layers.has_value());
   EXPECT_FALSE(config->plan.codec.has_value());
@@ -93,7 +93,7 @@ TEST(ConsumerConfigTest, WrongFieldsAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"bundle: b\n", "model.path"},
       {"model: {path: m}\n", "bundle"},
-      {std::string(kLeast) + "mode: cooked\n", "expected one of scd, reuse, fused, local"},
+      {std::string(kLeast) + "mode: cooked\n", "expected one of auto, scd, reuse, fused, local"},
       {std::string(kLeast) + "policy: maybe\n", "policy"},
       {std::string(kLeast) + "producer: {address: nowhere}\n", "producer.address"},
       {std::string(kLeast) + "producer: {transfer_timeout_ms: 0}\n", "producer.transfer_timeout_ms"},

@@ -72,6 +72,17 @@ TEST_F(FusedModeTest, TheDistortionTradesBytesForError) {
   }
 }
 
+TEST_F(FusedModeTest, AutoIsFusedUnlessScdIsAskedFor) {
+  EXPECT_EQ(Score(Request({"auto"})).report().mode(), "fused");
+  EXPECT_EQ(Score(Request({""})).report().mode(), "fused");
+  v1::ScoreRequest ranks = Request({"auto"});
+  ranks.mutable_transfer()->mutable_plan()->set_rank_k(4);
+  EXPECT_EQ(Score(ranks).report().mode(), "scd");
+  v1::ScoreRequest no_patch = Request({"auto"});
+  no_patch.mutable_transfer()->mutable_plan()->mutable_patch_layers();
+  EXPECT_EQ(Score(no_patch).report().mode(), "scd");
+}
+
 TEST_F(FusedModeTest, WhatMakesNoSenseIsRefusedWithTheField) {
   const auto expect = [this](const Way& way, const auto& message) {
     v1::ScoreResponse response;

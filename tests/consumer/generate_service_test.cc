@@ -199,7 +199,7 @@ TEST_F(GenerateServiceTest, TextPromptsAreTokenizedByTheServer) {
   const std::vector<std::int32_t> ids = {54, 260, 625, 223, 20,  18,  20, 22, 437, 223, 21, 24, 24, 780,
                                          85, 29,  294, 75,  376, 223, 21, 16, 19,  22,  19, 23, 27, 16};
   EXPECT_EQ(text.report().prompt_tokens(), ids.size());
-  EXPECT_EQ(text.report().mode(), "scd");
+  EXPECT_EQ(text.report().mode(), "fused");
   EXPECT_EQ(text.ids, rig_.Generate(ConsumerRig::Request(ids, "local", v1::POLICY_OFF, 4)).ids);
 }
 
@@ -336,7 +336,7 @@ TEST_F(GenerateServiceTest, InfoDescribesTheServer) {
   EXPECT_EQ(info.model().architecture(), "llama");
   EXPECT_EQ(info.model().num_layers(), 4u);
   EXPECT_EQ(info.model().digest(), info.bundle().consumer_model_digest());
-  EXPECT_EQ(info.default_mode(), "scd");
+  EXPECT_EQ(info.default_mode(), "fused");
   EXPECT_EQ(info.default_policy(), v1::POLICY_PREFER);
   EXPECT_EQ(info.producer_address(), rig_.hostile().address());
   EXPECT_EQ(info.kv_pages_total(), 64u);

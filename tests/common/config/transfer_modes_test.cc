@@ -101,9 +101,21 @@ TEST(TransferModesTest, NamesAreAClosedList) {
   EXPECT_TRUE(IsModeName("local"));
   EXPECT_FALSE(IsModeName("Local"));
   EXPECT_FALSE(IsModeName(""));
-  EXPECT_EQ(
-      ModeNamesText(),
-      "expected one of scd, reuse, fused, local, raw, raw_rerope, quantized, quantized_rerope, selective");
+  EXPECT_FALSE(IsModeName("auto"));
+  EXPECT_EQ(ModeNamesText(),
+            "expected one of auto, scd, reuse, fused, local, raw, raw_rerope, quantized, quantized_rerope, "
+            "selective");
+}
+
+TEST(TransferModesTest, AutoIsFusedUnlessScdIsAskedFor) {
+  EXPECT_EQ(ResolveMode("auto", /*has_fused=*/true, {}), "fused");
+  EXPECT_EQ(ResolveMode("auto", /*has_fused=*/false, {}), "scd");
+  EXPECT_EQ(ResolveMode("auto", true, {.native_tail = 4, .codec = Codec::kBF16}), "fused");
+  EXPECT_EQ(ResolveMode("auto", true, {.rank_k = 8}), "scd");
+  EXPECT_EQ(ResolveMode("auto", true, {.rank_v = 8}), "scd");
+  EXPECT_EQ(ResolveMode("auto", true, {.rank_h = 8}), "scd");
+  EXPECT_EQ(ResolveMode("auto", true, {.patch_layers = std::vector<std::int64_t>{}}), "scd");
+  EXPECT_EQ(ResolveMode("reuse", true, {.rank_h = 8}), "reuse");
 }
 
 TEST(TransferModesTest, RequestsThatContradictTheirModeAreRefused) {
