@@ -89,9 +89,9 @@ std::string Describe(const Comparison& c) {
   if (report.transferred_tokens() == 0) {
     absl::StrAppend(&out, "  no codes were used: ", report.reason(), "\n");
   }
-  absl::StrAppendFormat(&out, "  prompt        %u tokens: %u transferred, %u computed, %u cached\n",
+  absl::StrAppendFormat(&out, "  prompt        %u tokens: %u transferred, %u computed, %u cached; mode %s\n",
                         report.prompt_tokens(), report.transferred_tokens(), report.computed_tokens(),
-                        report.cached_tokens());
+                        report.cached_tokens(), report.mode());
   absl::StrAppend(&out, "  on the wire   ", ReadableBytes(report.received_bytes()), " against ",
                   ReadableBytes(report.raw_kv_bytes()), " of raw bf16 KV");
   if (report.received_bytes() > 0) {
