@@ -33,7 +33,8 @@ struct Thread {
   Fiber* fiber = nullptr;   // nullptr: has not begun
 };
 
-// What is shared is kept until every thread of the warp has come to the next call, by which time all was read.
+// What is shared is kept until every thread of the warp has come to the next call, by which time all was
+// read.
 struct Warp {
   alignas(16) std::byte values[2][kWarp * kMostShared];
   std::size_t value_bytes = 0;  // of the call that threads wait in
@@ -264,7 +265,8 @@ const std::byte* ShareInWarp(const void* mine, std::size_t bytes) {
 
 std::uint32_t Shuffle(std::uint32_t value, unsigned int from_lane) {
   std::uint32_t result;
-  std::memcpy(&result, ShareInWarp(&value, sizeof(value)) + from_lane % kWarp * sizeof(value), sizeof(result));
+  std::memcpy(&result, ShareInWarp(&value, sizeof(value)) + from_lane % kWarp * sizeof(value),
+              sizeof(result));
   return result;
 }
 

@@ -1,7 +1,7 @@
 // Runs a kernel's body for every thread of a grid, block by block. The threads of a block take turns: one
-// runs until it waits at a barrier or for its warp, or ends. Who is next, and which block, is the order of launch
-// or is drawn at random (thread by thread, or so that warps run far ahead of others), which must not matter to
-// a kernel without races.
+// runs until it waits at a barrier or for its warp, or ends. Who is next, and which block, is the order of
+// launch or is drawn at random (thread by thread, or so that warps run far ahead of others), which must not
+// matter to a kernel without races.
 //
 // A block in which threads wait for each other in vain, or what a warp does together that one of its threads
 // will never come to, ends the process with a message.
