@@ -20,6 +20,8 @@ TapKinds EncodingTap::Wanted(std::int64_t layer) const {
   if (chunk_end_ <= first_token_) return wanted;
   for (const SentKind& sent : Sent(layer)) wanted = wanted | TapFor(sent.kind);
   if (encoder_.encoder->plan().CodeComesLater(layer)) wanted = wanted | TapFor(CodeKind::kKV);
+  // A layer that sends nothing is still the occasion to emit what is pending.
+  if (!pending_.empty()) wanted = wanted | TapKind::kResidual;
   return wanted;
 }
 
@@ -35,7 +37,7 @@ absl::Status EncodingTap::OnLayer(const LayerView& view) {
   for (const SentKind& sent : Sent(view.layer)) {
     for (std::int64_t begin = first; begin < chunk_end_;) {
       const std::int64_t end = EndOfCode(encoder_.encoder->plan().codec, sent.kind, begin, chunk_end_);
-      SCD_RETURN_IF_ERROR(Encode(view, sent.kind, begin, end));
+      SCD_RETURN_IF_ERROR(Begin(view, sent.kind, begin, end));
       begin = end;
     }
   }
@@ -44,22 +46,49 @@ absl::Status EncodingTap::OnLayer(const LayerView& view) {
         *encoder_.workspace, *view.stream, view.layer,
         RowsFor(CodeKind::kKV, view).rows(first - chunk_begin_, chunk_end_ - first), first));
   }
+  SCD_RETURN_IF_ERROR(FinishUpTo(view.layer));
   layer_begin_ = RequestTrace::TimeFor(trace_);
   return absl::OkStatus();
 }
 
-absl::Status EncodingTap::Encode(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end) {
+absl::Status EncodingTap::Begin(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end) {
+  while (pending_.size() >= encoder_.workspace->max_pending()) SCD_RETURN_IF_ERROR(FinishFirst());
   const absl::Time start = absl::Now();
-  const RequestTrace::Time traced_begin = RequestTrace::TimeFor(trace_);
-  SCD_ASSIGN_OR_RETURN(
-      LayerCode code,
-      encoder_.encoder->Encode(*encoder_.workspace, *view.stream, view.layer, kind,
-                               RowsFor(kind, view).rows(begin - chunk_begin_, end - begin), begin));
+  Pending pending{.layer = view.layer, .begin = RequestTrace::TimeFor(trace_), .code = nullptr};
+  SCD_ASSIGN_OR_RETURN(pending.code, encoder_.encoder->Begin(
+                                         *encoder_.workspace, *view.stream, view.layer, kind,
+                                         RowsFor(kind, view).rows(begin - chunk_begin_, end - begin), begin));
+  pending_.push_back(std::move(pending));
+  encode_time_ += absl::Now() - start;
+  return absl::OkStatus();
+}
+
+absl::Status EncodingTap::Finish() {
+  while (!pending_.empty()) SCD_RETURN_IF_ERROR(FinishFirst());
+  return absl::OkStatus();
+}
+
+absl::Status EncodingTap::FinishUpTo(std::int64_t layer) {
+  while (!pending_.empty()) {
+    if (pending_.front().layer == layer) {
+      SCD_ASSIGN_OR_RETURN(const bool ready, pending_.front().code->Ready());
+      if (!ready) break;
+    }
+    SCD_RETURN_IF_ERROR(FinishFirst());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EncodingTap::FinishFirst() {
+  const absl::Time start = absl::Now();
+  const Pending pending = std::move(pending_.front());
+  pending_.pop_front();
+  SCD_ASSIGN_OR_RETURN(LayerCode code, pending.code->Finish());
   encode_time_ += absl::Now() - start;
   if (trace_ != nullptr) {
     TraceDetail detail = DetailOf(code);
     detail.chunk = chunk_;
-    trace_->AddSpan(TraceTrack::kEncode, "encode", traced_begin, RequestTrace::Clock::now(), detail);
+    trace_->AddSpan(TraceTrack::kEncode, "encode", pending.begin, RequestTrace::Clock::now(), detail);
   }
   emit_(std::move(code));
   return absl::OkStatus();

@@ -1,9 +1,14 @@
-// Turns what a layer of the base model shows into codes while the forward pass runs.
+// Turns what a layer of the base model shows into codes while the forward pass runs: the products of a
+// layer's codes are queued with the layer, and the codes packed as soon as the device has handed them over,
+// at the latest when the next layer was queued, so that a device never waits for the host to pack. What is
+// ready at once is packed at once.
 #ifndef SCD_PRODUCER_ENCODING_TAP_H_
 #define SCD_PRODUCER_ENCODING_TAP_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -17,7 +22,8 @@ namespace scd {
 // For one forward pass over the positions [chunk_begin, chunk_begin + rows) of one prompt.
 class EncodingTap : public LayerTap {
  public:
-  // Codes of positions from first_token on go to `emit`, layer by layer.
+  // Codes of positions from first_token on go to `emit`, layer by layer. The encoder's workspace is this
+  // tap's as long as it lives.
   EncodingTap(const ReadyEncoder& encoder, std::int64_t chunk_begin, std::int64_t chunk_end,
               std::int64_t first_token, std::function<void(LayerCode)> emit)
       : encoder_(encoder),
@@ -35,19 +41,32 @@ class EncodingTap : public LayerTap {
 
   TapKinds Wanted(std::int64_t layer) const override;
   absl::Status OnLayer(const LayerView& view) override;
+  // After the forward pass: emits what is left.
+  absl::Status Finish();
 
+  // Of this thread, waits for the device included.
   absl::Duration encode_time() const { return encode_time_; }
 
  private:
   std::vector<SentKind> Sent(std::int64_t layer) const;
   // Positions [begin, end) of the chunk.
-  absl::Status Encode(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end);
+  absl::Status Begin(const LayerView& view, CodeKind kind, std::int64_t begin, std::int64_t end);
+  // Emits codes of layers before `layer`, and those of others that are ready.
+  absl::Status FinishUpTo(std::int64_t layer);
+  absl::Status FinishFirst();
+
+  struct Pending {
+    std::int64_t layer;
+    RequestTrace::Time begin;
+    std::unique_ptr<PendingCode> code;
+  };
 
   const ReadyEncoder& encoder_;
   const std::int64_t chunk_begin_;
   const std::int64_t chunk_end_;
   const std::int64_t first_token_;
   const std::function<void(LayerCode)> emit_;
+  std::deque<Pending> pending_;
   absl::Duration encode_time_;
   RequestTrace* trace_ = nullptr;
   std::int64_t chunk_ = 0;
