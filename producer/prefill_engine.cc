@@ -272,8 +272,9 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
                     .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
       .first_position = begin,
       .logits = LogitsWanted::kNone};
-  const absl::Status status = transformer_.Forward(*workspace_, absl::MakeConstSpan(&chunk, 1),
-                                                   {.tap = &tap, .cancel = cancel.get_token()});
+  absl::Status status = transformer_.Forward(*workspace_, absl::MakeConstSpan(&chunk, 1),
+                                             {.tap = &tap, .cancel = cancel.get_token()});
+  if (status.ok()) status = tap.Finish();
   entry.report.encode_ms += absl::ToDoubleMilliseconds(tap.encode_time());
   entry.report.prefill_ms += absl::ToDoubleMilliseconds(absl::Now() - start);
   SCD_RETURN_IF_ERROR(status);
