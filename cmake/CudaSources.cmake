@@ -3,6 +3,7 @@
 set(scd_cuda_folder ${PROJECT_SOURCE_DIR}/kernels/cuda)
 set(SCD_CUDA_KERNEL_SOURCES
   ${scd_cuda_folder}/attention.cu
+  ${scd_cuda_folder}/attention_mma.cu
   ${scd_cuda_folder}/kv_store.cu
   ${scd_cuda_folder}/pointwise.cu
   ${scd_cuda_folder}/quantized.cu)

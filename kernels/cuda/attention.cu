@@ -17,25 +17,31 @@ std::int64_t Items(const AttentionLaunch& launch, const SequenceRows& sequence) 
 
 template <int kItems>
 cudaError_t LaunchTiles(cudaStream_t stream, const AttentionLaunch& launch) {
-  constexpr int kTileItems = kItems * kThreadRows;
-  std::int64_t blocks = 0;
-  for (int s = 0; s < launch.num_sequences; ++s) {
-    const SequenceRows& sequence = launch.sequences[s];
-    const std::int64_t tiles = (Items(launch, sequence) + kTileItems - 1) / kTileItems;
-    if (tiles * sequence.num_parts > blocks) blocks = tiles * sequence.num_parts;
-  }
   constexpr int kFoursOfOne = kRowThreads;  // fours of a head of which each thread has one
   const int fours = FoursOf(launch.head_dim);
   const auto kernel = fours <= kFoursOfOne       ? AttendTileKernel<kItems, 1>
                       : fours <= 2 * kFoursOfOne ? AttendTileKernel<kItems, 2>
                                                  : AttendTileKernel<kItems, 4>;
-  const dim3 grid(static_cast<unsigned int>(blocks), static_cast<unsigned int>(launch.pages.kv_heads),
-                  static_cast<unsigned int>(launch.num_sequences));
-  return Launch(kernel, grid, dim3(kRowThreads, kThreadRows), TileBytes<kItems>(launch.head_dim), stream,
-                launch);
+  const cudaError_t error =
+      Launch(kernel, AttentionGrid(launch, kItems * kThreadRows), dim3(kRowThreads, kThreadRows),
+             TileBytes<kItems>(launch.head_dim), stream, launch);
+  return error == cudaSuccess ? LaunchAttentionMerge(stream, launch) : error;
 }
 
-cudaError_t LaunchMerge(cudaStream_t stream, const AttentionLaunch& launch) {
+}  // namespace
+
+dim3 AttentionGrid(const AttentionLaunch& launch, int tile_items) {
+  std::int64_t blocks = 0;
+  for (int s = 0; s < launch.num_sequences; ++s) {
+    const SequenceRows& sequence = launch.sequences[s];
+    const std::int64_t tiles = (Items(launch, sequence) + tile_items - 1) / tile_items;
+    if (tiles * sequence.num_parts > blocks) blocks = tiles * sequence.num_parts;
+  }
+  return dim3(static_cast<unsigned int>(blocks), static_cast<unsigned int>(launch.pages.kv_heads),
+              static_cast<unsigned int>(launch.num_sequences));
+}
+
+cudaError_t LaunchAttentionMerge(cudaStream_t stream, const AttentionLaunch& launch) {
   std::int64_t items = 0;
   for (int s = 0; s < launch.num_sequences; ++s) {
     const SequenceRows& sequence = launch.sequences[s];
@@ -47,16 +53,12 @@ cudaError_t LaunchMerge(cudaStream_t stream, const AttentionLaunch& launch) {
   return Launch(MergePartsKernel, grid, dim3(kMergeThreads), 0, stream, launch);
 }
 
-}  // namespace
-
 cudaError_t LaunchDecodeAttention(cudaStream_t stream, const AttentionLaunch& launch) {
-  const cudaError_t error = LaunchTiles<kDecodeItems>(stream, launch);
-  return error == cudaSuccess ? LaunchMerge(stream, launch) : error;
+  return LaunchTiles<kDecodeItems>(stream, launch);
 }
 
 cudaError_t LaunchPrefillAttention(cudaStream_t stream, const AttentionLaunch& launch) {
-  const cudaError_t error = LaunchTiles<kPrefillItems>(stream, launch);
-  return error == cudaSuccess ? LaunchMerge(stream, launch) : error;
+  return LaunchTiles<kPrefillItems>(stream, launch);
 }
 
 }  // namespace scd::cuda

@@ -68,9 +68,15 @@ inline std::int64_t PartialFloats(std::int64_t parts, std::int64_t kv_heads, std
   return parts * kv_heads * items * (head_dim + 2);
 }
 
-// For sequences of few rows, and of many. Both take both; they differ in speed.
+// For sequences of few rows, and of many. Each takes both; they differ in speed.
 cudaError_t LaunchDecodeAttention(cudaStream_t stream, const AttentionLaunch& launch);
 cudaError_t LaunchPrefillAttention(cudaStream_t stream, const AttentionLaunch& launch);
+// For many rows, on tensor cores: q, K, V and weights are rounded to bf16, all else is f32.
+cudaError_t LaunchMmaAttention(cudaStream_t stream, const AttentionLaunch& launch);
+
+// For the launchers: blocks of `tile_items` items, and merging what sequences with parts left behind.
+dim3 AttentionGrid(const AttentionLaunch& launch, int tile_items);
+cudaError_t LaunchAttentionMerge(cudaStream_t stream, const AttentionLaunch& launch);
 
 }  // namespace scd::cuda
 

@@ -67,6 +67,12 @@ SequenceRows RowsOf(const AttentionSequence& sequence, const AttentionOptions& o
   return rows;
 }
 
+// Which kernel has the rows of a sequence that is not decoding: tensor cores where products are in bf16
+// anyway.
+cudaError_t (*PrefillLauncher(DType product_dtype))(cudaStream_t, const AttentionLaunch&) {
+  return product_dtype == DType::kBF16 ? cuda::LaunchMmaAttention : cuda::LaunchPrefillAttention;
+}
+
 // Collects sequences until a launch is full or the next one does not belong to it.
 class Launcher {
  public:
@@ -136,7 +142,7 @@ absl::Status CudaBackend::Attention(Stream& stream, ConstTensorView q,
   common.window = options.sliding_window;
   common.bad = own->bad_index();
   Launcher decode(*own, cuda::LaunchDecodeAttention, common);
-  Launcher prefill(*own, cuda::LaunchPrefillAttention, common);
+  Launcher prefill(*own, PrefillLauncher(product_dtype_), common);
   for (const AttentionSequence& sequence : sequences) {
     Launcher& launcher = sequence.query_count <= kDecodeRows ? decode : prefill;
     SCD_RETURN_IF_ERROR(launcher.Add(PagesOf(sequence.kv), RowsOf(sequence, options), q.dim(1)));

@@ -10,8 +10,6 @@ namespace {
 
 class AttentionParityTest : public ParityTest {};
 
-constexpr double kTolerance = 5e-6;
-
 struct SequenceShape {
   std::int64_t first_position;
   std::int64_t query_count;
@@ -52,7 +50,7 @@ std::vector<float> Attend(const Case& c, BackendRig& rig) {
   const std::vector<float> nothing(static_cast<std::size_t>(pages_shape.num_elements()), NAN);
   const RigTensor k_pages = rig.Put(pages_shape, nothing);
   const RigTensor v_pages = rig.Put(pages_shape, nothing);
-  const RigTensor q = rig.Put({rows, c.heads, c.head_dim}, Random(rows * c.heads * c.head_dim, 1), 5);
+  const RigTensor q = rig.Put({rows, c.heads, c.head_dim}, RandomBf16(rows * c.heads * c.head_dim, 1), 5);
   const RigTensor out = rig.Put({rows, c.heads, c.head_dim},
                                 std::vector<float>(static_cast<std::size_t>(rows * c.heads * c.head_dim)), 3);
 
@@ -75,8 +73,8 @@ std::vector<float> Attend(const Case& c, BackendRig& rig) {
     std::reverse(positions.begin(), positions.end());
     const Shape kv_shape = {length, c.kv_heads, c.head_dim};
     const RigTensor positions_tensor = rig.PutIndices(positions);
-    const RigTensor k = rig.Put(kv_shape, Random(kv_shape.num_elements(), seed++), 2);
-    const RigTensor v = rig.Put(kv_shape, Random(kv_shape.num_elements(), seed++), 4);
+    const RigTensor k = rig.Put(kv_shape, RandomBf16(kv_shape.num_elements(), seed++), 2);
+    const RigTensor v = rig.Put(kv_shape, RandomBf16(kv_shape.num_elements(), seed++), 4);
     if (sequences.size() % 2 == 0) {
       ExpectOk(rig.backend().WriteKv(rig.stream(), k.view, v.view, positions_tensor.view, kv));
     } else {  // each alone leaves the other as it is
@@ -100,7 +98,7 @@ TEST_P(AttentionParityTest, DecodeAndPrefillOverShuffledPages) {
            {std::pair{1, 1}, std::pair{4, 4}, std::pair{9, 3}, std::pair{10, 1}}) {
         const Case c{heads,       kv_heads, head_dim,
                      page_tokens, 0,        {{0, 1}, {70, 1}, {0, 67}, {33, 3}, {63, 2}, {64, 17}}};
-        Compare(Describe(c), kTolerance, [&](BackendRig& rig) { return Attend(c, rig); });
+        Compare(Describe(c), GetParam().attention_tolerance, [&](BackendRig& rig) { return Attend(c, rig); });
       }
     }
   }
@@ -110,24 +108,33 @@ TEST_P(AttentionParityTest, SlidingWindow) {
   for (const std::int64_t window : {1, 2, 7, 64, 65, 100, 1000}) {
     for (const std::int64_t page_tokens : {5, 16}) {
       const Case c{6, 2, 24, page_tokens, window, {{0, 90}, {130, 1}, {63, 70}, {200, 3}}};
-      Compare(Describe(c), kTolerance, [&](BackendRig& rig) { return Attend(c, rig); });
+      Compare(Describe(c), GetParam().attention_tolerance, [&](BackendRig& rig) { return Attend(c, rig); });
     }
   }
 }
 
 TEST_P(AttentionParityTest, LongDecodeAndLongPrefill) {
   const Case c{9, 3, 64, 32, 0, {{1500, 1}, {0, 150}, {700, 20}}};
-  Compare(Describe(c), kTolerance, [&](BackendRig& rig) { return Attend(c, rig); });
+  Compare(Describe(c), GetParam().attention_tolerance, [&](BackendRig& rig) { return Attend(c, rig); });
+}
+
+TEST_P(AttentionParityTest, PrefillOfWideHeads) {
+  for (const std::int64_t head_dim : {72, 128, 130, 200, 256}) {
+    for (const std::int64_t window : {0, 40}) {
+      const Case c{4, 2, head_dim, 16, window, {{0, 70}, {55, 9}, {31, 33}}};
+      Compare(Describe(c), GetParam().attention_tolerance, [&](BackendRig& rig) { return Attend(c, rig); });
+    }
+  }
 }
 
 TEST_P(AttentionParityTest, PagesBeforeTheWindowMayBeGone) {
   // A cache that frees what the window has passed leaves anything in those entries of the block table.
-  const std::vector<float> pages = Random(2 * 1 * 4 * 8, 1);
-  Compare("freed pages", kTolerance, [&](BackendRig& rig) {
+  const std::vector<float> pages = RandomBf16(2 * 1 * 4 * 8, 1);
+  Compare("freed pages", GetParam().attention_tolerance, [&](BackendRig& rig) {
     const RigTensor k_pages = rig.Put({2, 1, 4, 8}, pages);
     const RigTensor v_pages = rig.Put({2, 1, 4, 8}, pages);
     const RigTensor block_table = rig.PutIndices({-1, 77, 1, 0});
-    const RigTensor q = rig.Put({2, 1, 8}, Random(16, 2));
+    const RigTensor q = rig.Put({2, 1, 8}, RandomBf16(16, 2));
     const RigTensor out = rig.Make({2, 1, 8});
     const AttentionSequence sequence{0, 2, 12, {k_pages.view, v_pages.view, block_table.view}};
     ExpectOk(rig.backend().Attention(rig.stream(), q.view, {sequence}, {.scale = 1.0f, .sliding_window = 5},
@@ -137,9 +144,9 @@ TEST_P(AttentionParityTest, PagesBeforeTheWindowMayBeGone) {
 }
 
 TEST_P(AttentionParityTest, LargeScoresDoNotOverflow) {
-  Compare("scores of about 1e5", kTolerance, [&](BackendRig& rig) {
-    std::vector<float> k = Random(40 * 8, 1);
-    for (float& value : k) value *= 3e4f;
+  Compare("scores of about 1e5", GetParam().attention_tolerance, [&](BackendRig& rig) {
+    std::vector<float> k = RandomBf16(40 * 8, 1);
+    for (float& value : k) value *= 32768.0f;
     const RigTensor k_pages = rig.Make({3, 1, 16, 8});
     const RigTensor v_pages = rig.Make({3, 1, 16, 8});
     const RigTensor block_table = rig.PutIndices({2, 0, 1});
@@ -147,10 +154,10 @@ TEST_P(AttentionParityTest, LargeScoresDoNotOverflow) {
     std::vector<std::int32_t> positions(40);
     std::iota(positions.begin(), positions.end(), 0);
     const RigTensor k_tensor = rig.Put({40, 1, 8}, k);
-    const RigTensor v_tensor = rig.Put({40, 1, 8}, Random(40 * 8, 2));
+    const RigTensor v_tensor = rig.Put({40, 1, 8}, RandomBf16(40 * 8, 2));
     const RigTensor positions_tensor = rig.PutIndices(positions);
     ExpectOk(rig.backend().WriteKv(rig.stream(), k_tensor.view, v_tensor.view, positions_tensor.view, kv));
-    const RigTensor q = rig.Put({40, 2, 8}, Random(40 * 2 * 8, 3));
+    const RigTensor q = rig.Put({40, 2, 8}, RandomBf16(40 * 2 * 8, 3));
     const RigTensor out = rig.Make({40, 2, 8});
     ExpectOk(rig.backend().Attention(rig.stream(), q.view, {{0, 40, 0, kv}}, {.scale = 1.0f}, out.view));
     return rig.Get(out);

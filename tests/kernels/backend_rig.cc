@@ -31,6 +31,12 @@ std::vector<float> Random(std::int64_t n, unsigned seed) {
   return values;
 }
 
+std::vector<float> RandomBf16(std::int64_t n, unsigned seed) {
+  std::vector<float> values = Random(n, seed);
+  for (float& value : values) value = Bf16ToFloat(FloatToBf16(value));
+  return values;
+}
+
 BackendRig::BackendRig(const BackendOptions& options) {
   auto backend = CreateBackend(options);
   EXPECT_TRUE(backend.ok()) << backend.status().ToString();

@@ -21,6 +21,9 @@ inline void ExpectOk(const absl::Status& status) {
 // n values of about unit size, the same for the same seed.
 std::vector<float> Random(std::int64_t n, unsigned seed);
 
+// The same, each of them a number that bf16 holds.
+std::vector<float> RandomBf16(std::int64_t n, unsigned seed);
+
 // A tensor in a backend's memory. Rows of the first dimension may lie further apart than they need, with a
 // mark between them that ops must leave alone.
 struct RigTensor {

@@ -11,16 +11,14 @@ namespace {
 
 class KvDTypesParityTest : public ParityTest {};
 
-constexpr double kTolerance = 5e-6;
-
 // Writes positions [0, tokens), last first, from rows that lie apart.
 void Fill(BackendRig& rig, const RigPages& pages, std::int64_t tokens, unsigned seed) {
   const Shape shape = {tokens, pages.k.view.dim(1), pages.k.view.dim(3)};
   std::vector<std::int32_t> positions(static_cast<std::size_t>(tokens));
   std::iota(positions.rbegin(), positions.rend(), 0);
   const RigTensor at = rig.PutIndices(positions);
-  const RigTensor k = rig.Put(shape, Random(shape.num_elements(), seed), 2);
-  const RigTensor v = rig.Put(shape, Random(shape.num_elements(), seed + 1), 4);
+  const RigTensor k = rig.Put(shape, RandomBf16(shape.num_elements(), seed), 2);
+  const RigTensor v = rig.Put(shape, RandomBf16(shape.num_elements(), seed + 1), 4);
   ExpectOk(rig.backend().WriteKv(rig.stream(), k.view, {}, at.view, pages.kv));
   ExpectOk(rig.backend().WriteKv(rig.stream(), {}, v.view, at.view, pages.kv));
   ExpectOk(rig.backend().Synchronize(rig.stream()));
@@ -38,7 +36,7 @@ std::vector<float> Attend(BackendRig& rig, DType dtype, const Rows& rows, std::i
   const RigPages pages = MakePages(rig, dtype, tokens, kv_heads, 13, head_dim);
   Fill(rig, pages, tokens, 3);
   const Shape shape = {rows.count, heads, head_dim};
-  const RigTensor q = rig.Put(shape, Random(shape.num_elements(), 1), 5);
+  const RigTensor q = rig.Put(shape, RandomBf16(shape.num_elements(), 1), 5);
   const RigTensor out = rig.Make(shape, 3);
   ExpectOk(rig.backend().Attention(
       rig.stream(), q.view, {{0, rows.count, rows.first_position, pages.kv}},
@@ -53,7 +51,7 @@ TEST_P(KvDTypesParityTest, Attention) {
         for (const std::int64_t window : {0, 5, 130}) {
           Compare(absl::StrCat(std::string(DTypeName(dtype)), " rows ", rows.first_position, "+", rows.count,
                                " head_dim ", head_dim, " window ", window),
-                  kTolerance,
+                  GetParam().attention_tolerance,
                   [&](BackendRig& rig) { return Attend(rig, dtype, rows, 6, 2, head_dim, window); });
         }
       }
@@ -64,11 +62,68 @@ TEST_P(KvDTypesParityTest, Attention) {
 TEST_P(KvDTypesParityTest, GroupsOfEverySize) {
   for (const DType dtype : kPageDTypes) {
     for (const std::int64_t group : {1, 2, 3, 4, 5, 7, 8, 9, 17}) {
-      Compare(absl::StrCat(std::string(DTypeName(dtype)), " group ", group), kTolerance,
+      Compare(absl::StrCat(std::string(DTypeName(dtype)), " group ", group), GetParam().attention_tolerance,
               [&](BackendRig& rig) {
                 return Attend(rig, dtype, {530, 1}, 2 * group, 2, 32, 0);
               });
     }
+  }
+}
+
+TEST_P(KvDTypesParityTest, EqualWeightsGiveTheMeanOfWhatIsSeen) {
+  // Queries of zeros: whatever weights are rounded to, these are exact, so that a position too many or too
+  // few shows.
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Rows& rows : {Rows{0, 130}, {70, 40}, {33, 5}, {200, 3}}) {
+      for (const std::int64_t window : {0, 1, 31, 50}) {
+        const std::int64_t tokens = rows.first_position + rows.count;
+        const RigPages pages = MakePages(tested_, dtype, tokens, 2, 13, 24);
+        Fill(tested_, pages, tokens, 3);
+        const Shape shape = {rows.count, 6, 24};
+        const RigTensor q =
+            tested_.Put(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elements()), 0.0f));
+        const RigTensor out = tested_.Make(shape);
+        ExpectOk(tested_.backend().Attention(tested_.stream(), q.view,
+                                             {{0, rows.count, rows.first_position, pages.kv}},
+                                             {.scale = 1.0f, .sliding_window = window}, out.view));
+        const std::vector<float> values = RandomBf16(tokens * 2 * 24, 4);
+        std::vector<float> means;
+        for (std::int64_t i = 0; i < rows.count; ++i) {
+          const std::int64_t last = rows.first_position + i;
+          const std::int64_t first = window == 0 ? 0 : std::max<std::int64_t>(0, last - window + 1);
+          for (std::int64_t head = 0; head < 6; ++head) {
+            for (std::int64_t d = 0; d < 24; ++d) {
+              double sum = 0.0;
+              // Fill writes row r at position tokens - 1 - r.
+              for (std::int64_t p = first; p <= last; ++p)
+                sum += values[static_cast<std::size_t>(((tokens - 1 - p) * 2 + head / 3) * 24 + d)];
+              means.push_back(static_cast<float>(sum / static_cast<double>(last - first + 1)));
+            }
+          }
+        }
+        ExpectClose(tested_.Get(out), means, 5e-6,
+                    absl::StrCat("rows ", rows.first_position, "+", rows.count, " window ", window));
+      }
+    }
+  }
+}
+
+TEST_P(KvDTypesParityTest, PrefillOfASequenceDoesNotDependOnTheOthers) {
+  constexpr std::int64_t kTokens = 150;
+  for (const DType dtype : kPageDTypes) {
+    const RigPages pages = MakePages(tested_, dtype, kTokens, 2, 16, 64);
+    Fill(tested_, pages, kTokens, 3);
+    const RigTensor q = tested_.Put({150, 6, 64}, Random(150 * 6 * 64, 1));
+    const RigTensor alone = tested_.Put({150, 6, 64}, std::vector<float>(150 * 6 * 64));
+    const RigTensor together = tested_.Put({150, 6, 64}, std::vector<float>(150 * 6 * 64));
+    const std::vector<AttentionSequence> sequences = {
+        {0, 40, 60, pages.kv}, {40, 1, 149, pages.kv}, {41, 100, 17, pages.kv}, {141, 9, 141, pages.kv}};
+    for (const AttentionSequence& s : sequences) {
+      ExpectOk(tested_.backend().Attention(tested_.stream(), q.view, {s}, {.scale = 0.1f}, alone.view));
+    }
+    ExpectOk(
+        tested_.backend().Attention(tested_.stream(), q.view, sequences, {.scale = 0.1f}, together.view));
+    EXPECT_EQ(tested_.Get(alone), tested_.Get(together));
   }
 }
 

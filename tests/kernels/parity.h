@@ -18,6 +18,8 @@ struct ParityBackend {
   // What the reference computes products with, and how far the backend may be from it.
   MathMode reference_math;
   double product_tolerance;
+  // How far its attention may be from the reference's, over queries, K and V that bf16 holds exactly.
+  double attention_tolerance = 5e-6;
 };
 
 inline void PrintTo(const ParityBackend& backend, std::ostream* out) {
