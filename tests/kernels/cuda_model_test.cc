@@ -50,7 +50,7 @@ void ExpectSameAsReference(const std::function<void(ModelConfig&)>& change, DTyp
   ModelConfig config = SmallConfig();
   change(config);
   const std::vector<float> expected = Logits({.device = "reference", .math = MathMode::kF32}, config, pages);
-  const std::vector<float> actual = Logits(CudaShimOptions(MathMode::kF32), config, pages);
+  const std::vector<float> actual = Logits(TestedCudaOptions(MathMode::kF32), config, pages);
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i)
     ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;

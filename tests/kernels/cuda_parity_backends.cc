@@ -12,9 +12,9 @@ constexpr std::uint64_t kSeed = 5;
 
 const std::vector<ParityBackend>& ParityBackends() {
   static const std::vector<ParityBackend> backends = {
-      {"cuda_f32", CudaShimOptions(MathMode::kF32), MathMode::kF32, 1e-5},
+      {"cuda_f32", TestedCudaOptions(MathMode::kF32), MathMode::kF32, 1e-5},
       // Threads and blocks in another order than they are numbered. Tensor cores take weights as bf16.
-      {kShuffled, CudaShimOptions(MathMode::kBF16), MathMode::kBF16, 1e-5, 4e-3},
+      {kShuffled, TestedCudaOptions(MathMode::kBF16), MathMode::kBF16, 1e-5, 4e-3},
   };
   return backends;
 }

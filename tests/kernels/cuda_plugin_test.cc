@@ -25,7 +25,7 @@ BackendOptions Plugin(const std::string& path) {
 }
 
 TEST(CudaPluginTest, IsLoadedFromAConfiguredPath) {
-  const auto backend = CreateBackend(CudaShimOptions(MathMode::kAuto));
+  const auto backend = CreateBackend(TestedCudaOptions(MathMode::kAuto));
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_EQ((*backend)->name(), "cuda");
 }
@@ -48,16 +48,16 @@ TEST(CudaPluginTest, AnotherVersionIsNotUsed) {
 
 TEST(CudaPluginTest, WithoutAGpuTheReasonIsTheDrivers) {
   cuda_shim::SetDeviceCount(0);
-  ExpectNotPossible(CudaShimOptions(MathMode::kAuto), "cudaErrorNoDevice");
+  ExpectNotPossible(TestedCudaOptions(MathMode::kAuto), "cudaErrorNoDevice");
   cuda_shim::SetDeviceCount(1);
-  BackendOptions second = CudaShimOptions(MathMode::kAuto);
+  BackendOptions second = TestedCudaOptions(MathMode::kAuto);
   second.cuda.device = 1;
   ExpectNotPossible(second, "there is no GPU 1");
 }
 
 TEST(CudaPluginTest, OptionsHaveRanges) {
   for (const std::int64_t mib : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 40}) {
-    BackendOptions options = CudaShimOptions(MathMode::kAuto);
+    BackendOptions options = TestedCudaOptions(MathMode::kAuto);
     options.cuda.scratch_mib = mib;
     const auto backend = CreateBackend(options);
     EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument) << mib;

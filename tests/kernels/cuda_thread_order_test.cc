@@ -4,7 +4,6 @@
 #include "tests/kernels/backend_rig.h"
 #include "tests/kernels/cuda_options.h"
 #include "tests/kernels/kv_parity.h"
-#include "tests/support/cuda_shim/runtime.h"
 
 namespace scd::testing {
 namespace {
@@ -21,7 +20,7 @@ void Append(const std::vector<float>& from, std::vector<float>& to) {
 
 // Something of every kernel that has barriers or shuffles, and of those that write where others read.
 std::vector<float> EveryKernel(DType pages_dtype) {
-  BackendRig rig(CudaShimOptions(MathMode::kBF16));
+  BackendRig rig(TestedCudaOptions(MathMode::kBF16));
   Backend& backend = rig.backend();
   std::vector<float> results;
 
@@ -67,14 +66,14 @@ std::vector<float> EveryKernel(DType pages_dtype) {
 
 TEST(CudaThreadOrderTest, DoesNotChangeAnything) {
   for (const DType dtype : kPageDTypes) {
-    cuda_shim::SetThreadOrder(0);
+    UseThreadOrder(0);
     const std::vector<float> in_order = EveryKernel(dtype);
     for (const std::uint64_t seed : {1, 2, 3}) {
-      cuda_shim::SetThreadOrder(seed);
+      UseThreadOrder(seed);
       EXPECT_EQ(EveryKernel(dtype), in_order) << "seed " << seed << " pages " << DTypeName(dtype);
     }
   }
-  cuda_shim::SetThreadOrder(0);
+  UseThreadOrder(0);
 }
 
 }  // namespace
