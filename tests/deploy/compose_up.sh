@@ -52,7 +52,7 @@ fails "the producer is reachable from outside" outside "$address:7070"
 answer=$(compose run --rm client generate --prompt "$prompt" --policy require --max-tokens 16 2>&1)
 echo "$answer"
 grep -q Brandt <<< "$answer" || die "the answer does not name the engineer"
-grep -q '^mode  *scd' <<< "$answer" || die "it did not come through the codes"
+grep -q '^mode  *fused' <<< "$answer" || die "it did not come through the codes"
 
 SECONDS=0
 compose restart producer > /dev/null 2>&1

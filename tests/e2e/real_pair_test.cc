@@ -68,7 +68,7 @@ TEST_F(RealPairTest, AnswersAQuestionThroughTheCodes) {
   request.mutable_transfer()->set_policy(v1::POLICY_REQUIRE);
   const Answer scd = pair_->client().Generate(request, 60);
   ASSERT_TRUE(scd.status.ok()) << scd.status.error_message();
-  EXPECT_EQ(scd.report().mode(), "scd");
+  EXPECT_EQ(scd.report().mode(), "fused");
   EXPECT_EQ(scd.report().transferred_tokens() + scd.report().computed_tokens(), scd.report().prompt_tokens());
   EXPECT_EQ(scd.report().computed_tokens(), 1u + 16 + 1);
   EXPECT_LT(scd.report().code_bytes(), scd.report().raw_kv_bytes());
@@ -88,7 +88,7 @@ TEST_F(RealPairTest, ChatGoesThroughTheModelsTemplate) {
   request.mutable_transfer()->set_policy(v1::POLICY_REQUIRE);
   const Answer chat = pair_->client().Generate(request, 60);
   ASSERT_TRUE(chat.status.ok()) << chat.status.error_message();
-  EXPECT_EQ(chat.report().mode(), "scd");
+  EXPECT_EQ(chat.report().mode(), "fused");
   // The same conversation as text: template and special tokens are the client's own.
   const std::string text =
       "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"

@@ -27,7 +27,7 @@ python3 - << 'PY'
 import json
 answer = json.load(open("/root/answer.json"))
 report = answer["report"]
-assert report["mode"] == "scd" and report["transferred_tokens"] > 0 and answer["text"].strip(), answer
+assert report["mode"] == "fused" and report["transferred_tokens"] > 0 and answer["text"].strip(), answer
 print("answer:", answer["text"].strip(), "|", {k: report[k] for k in ("mode", "prompt_tokens", "transferred_tokens", "received_bytes", "first_token_ms")})
 PY
 

@@ -213,7 +213,7 @@ class InstalledTree(unittest.TestCase):
             answer = json.loads(run(self.path("bin/scd-client"), "generate", "--address", consumer, "--json", "--ids",
                                     ",".join(str(i * 37 % 250) for i in range(120)), "--policy", "require",
                                     "--max-tokens", "4"))
-            self.assertEqual(answer["report"]["mode"], "scd")
+            self.assertEqual(answer["report"]["mode"], "fused")
             self.assertGreater(answer["report"]["transferred_tokens"], 0)
             for process in reversed(started):
                 process.terminate()
