@@ -32,9 +32,12 @@ void PrefillCall::Refuse(const absl::Status& status) {
   FinishWith(status);
 }
 
-void PrefillCall::Start(v1::PrefillHeader header, RequestTracker::Lease lease,
-                        const std::stop_token& shutdown) {
-  header_ = std::move(header);
+void PrefillCall::Accept(v1::PrefillHeader header, RequestTracker::Lease lease,
+                         const std::stop_token& shutdown) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    header_ = std::move(header);
+  }
   lease_ = std::move(lease);
   const std::weak_ptr<PrefillCall> weak = weak_from_this();
   environment_.stall_watch.Add(weak);
@@ -43,12 +46,15 @@ void PrefillCall::Start(v1::PrefillHeader header, RequestTracker::Lease lease,
   });
 }
 
-void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, RequestTracker::Lease lease,
-                               const std::stop_token& shutdown) {
+void PrefillCall::StartPrefill(PrefillInput input, StoredCodes known) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (finished_) return;
+  }
   input_ = std::move(input);
   input_.trace = trace_;
-  Start(std::move(header), std::move(lease), shutdown);
-  if (const absl::Status status = environment_.engine.Submit(shared_from_this()); !status.ok()) {
+  const absl::Status status = environment_.engine.Submit(shared_from_this(), std::move(known));
+  if (!status.ok()) {
     Refuse(status);
     return;
   }
@@ -61,11 +67,11 @@ void PrefillCall::StartPrefill(PrefillInput input, v1::PrefillHeader header, Req
   if (abandoned) environment_.engine.Cancel(*this);
 }
 
-void PrefillCall::StartStored(const LayerPlan& plan, StoredCodes codes, v1::PrefillHeader header,
-                              RequestTracker::Lease lease, const std::stop_token& shutdown) {
-  Start(std::move(header), std::move(lease), shutdown);
+void PrefillCall::StartStored(const LayerPlan& plan, StoredCodes codes) {
   const absl::MutexLock lock(&mutex_);
+  if (finished_) return;
   const auto num_stored_tokens = static_cast<std::uint32_t>(codes.num_tokens());
+  header_.set_end_token(static_cast<std::uint32_t>(codes.first_token) + num_stored_tokens);
   header_.set_num_stored_tokens(num_stored_tokens);
   trailer_.set_num_stored_tokens(num_stored_tokens);
   trailer_.set_num_cached_tokens(header_.end_token());

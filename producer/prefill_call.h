@@ -53,13 +53,18 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
                                              const PrefillCallEnvironment& environment,
                                              std::string request_id);
 
-  // Exactly one of these, once. `lease` ends when nothing of the call is left; the call is ended with
-  // UNAVAILABLE when `shutdown` stops.
+  // Refuse, or Accept and then one of the others, from any thread; they do nothing where the call has ended
+  // meanwhile. `lease` ends when nothing of the call is left; the call is ended with UNAVAILABLE when
+  // `shutdown` stops. The end of the codes in `header` is that of the prompt.
   void Refuse(const absl::Status& status);
-  void StartPrefill(PrefillInput input, v1::PrefillHeader header, RequestTracker::Lease lease,
-                    const std::stop_token& shutdown);
-  void StartStored(const LayerPlan& plan, StoredCodes codes, v1::PrefillHeader header,
-                   RequestTracker::Lease lease, const std::stop_token& shutdown);
+  void Accept(v1::PrefillHeader header, RequestTracker::Lease lease, const std::stop_token& shutdown);
+  // `known`: codes that the store has already (PrefillEngine::Submit).
+  void StartPrefill(PrefillInput input, StoredCodes known);
+  // The codes end with these.
+  void StartStored(const LayerPlan& plan, StoredCodes codes);
+
+  // Null: the call is not traced.
+  const std::shared_ptr<RequestTrace>& trace() const { return trace_; }
 
   // PrefillJob
   const PrefillInput& input() const override { return input_; }
@@ -81,7 +86,6 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   PrefillCall(grpc::CallbackServerContext* context, const PrefillCallEnvironment& environment,
               std::string request_id);
 
-  void Start(v1::PrefillHeader header, RequestTracker::Lease lease, const std::stop_token& shutdown);
   // Starts the next write, or finishes where there is nothing left to write.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TraceWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -98,13 +102,13 @@ class PrefillCall final : public grpc::ServerWriteReactor<v1::PrefillResponse>,
   const absl::Time started_;
   const std::shared_ptr<RequestTrace> trace_;  // null: not traced
 
-  // Set by Start..., then constant.
-  PrefillInput input_;
-  v1::PrefillHeader header_;
+  PrefillInput input_;  // set by StartPrefill, then constant
+  // Set by Accept, then constant.
   RequestTracker::Lease lease_;
   std::optional<std::stop_callback<std::function<void()>>> on_shutdown_;
 
   mutable absl::Mutex mutex_;
+  v1::PrefillHeader header_ ABSL_GUARDED_BY(mutex_);
   CodeOutbox outbox_ ABSL_GUARDED_BY(mutex_);
   v1::PrefillResponse in_flight_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

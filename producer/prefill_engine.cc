@@ -62,9 +62,11 @@ PrefillEngine::~PrefillEngine() {
   thread_.join();
 }
 
-absl::Status PrefillEngine::Submit(std::shared_ptr<PrefillJob> job) {
+absl::Status PrefillEngine::Submit(std::shared_ptr<PrefillJob> job, StoredCodes known) {
   auto entry = std::make_shared<Entry>();
   entry->job = std::move(job);
+  entry->known = std::move(known);
+  entry->coded_end = entry->job->input().first_token;
   entry->submitted = absl::Now();
   entry->queued.emplace(entry->job->input().trace.get(), TraceTrack::kRequest, "queue");
   if (cache_->PagesFor(entry->num_tokens()) > cache_->num_pages()) {
@@ -162,10 +164,13 @@ void PrefillEngine::Activate() {
     const std::int64_t needed = cache_->PagesFor(entry.num_tokens());
     if (still_needed + needed > cache_->num_available_pages()) return;  // pages come back when a job ends
     active_.splice(active_.end(), queue_, queue_.begin());
+    StoredCodes known = shared_.TakeKnown(entry);
     StoredCodes codes = Take(entry);
     still_needed += needed - entry.num_pages();
-    entry.job->Begin(codes.num_tokens());
-    if (!codes.blocks.empty()) entry.job->DeliverStored(std::move(codes));
+    entry.job->Begin(known.num_tokens() + codes.num_tokens());
+    for (StoredCodes* stored : {&known, &codes}) {
+      if (!stored->blocks.empty()) entry.job->DeliverStored(std::move(*stored));
+    }
   }
 }
 
@@ -248,7 +253,7 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
     SCD_ASSIGN_OR_RETURN(entry.encoder, encoders_.Get(*input.bundle, input.plan));
   }
   if (stores && !entry.collector.has_value()) {
-    const std::int64_t first = std::max(begin, input.first_token);
+    const std::int64_t first = std::max(begin, entry.coded_end);
     entry.collector.emplace(input.plan, options_.block_tokens, first);
     entry.next_code_block =
         static_cast<std::size_t>(first / options_.block_tokens - input.first_token / options_.block_tokens);
@@ -261,7 +266,7 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
   const std::int64_t chunk_index = entry.num_chunks++;
   const TraceSpan span(input.trace.get(), TraceTrack::kPrefill, "prefill",
                        {.chunk = chunk_index, .first_token = begin, .tokens = end - begin});
-  EncodingTap tap(entry.encoder, begin, end, input.first_token, [&entry](LayerCode code) {
+  EncodingTap tap(entry.encoder, begin, end, entry.coded_end, [&entry](LayerCode code) {
     if (entry.collector.has_value()) entry.collector->Add(code);
     entry.job->Deliver(std::move(code));
   });
@@ -280,6 +285,7 @@ absl::Status PrefillEngine::RunChunk(Entry& entry, const std::stop_token& stop) 
   SCD_RETURN_IF_ERROR(status);
   entry.report.num_prefilled_tokens += end - begin;
   entry.position = end;
+  entry.coded_end = std::max(entry.coded_end, end);
   const absl::MutexLock lock(&mutex_);
   prefilled_tokens_ += end - begin;
   return absl::OkStatus();

@@ -8,7 +8,8 @@
 // cancelled, fails or pauses leads nobody: the next one goes on from what is known.
 //
 // The engine never waits for a reader: a job without room for another chunk's codes pauses and the others
-// run. So a slow reader slows only itself, and one that stalls is ended.
+// run. So a slow reader slows only itself, and one that stalls is ended. Nor does it wait for another
+// machine: of the code store it asks only what is known at once.
 #ifndef SCD_PRODUCER_PREFILL_ENGINE_H_
 #define SCD_PRODUCER_PREFILL_ENGINE_H_
 
@@ -58,8 +59,9 @@ class PrefillEngine {
   ~PrefillEngine();
 
   // RESOURCE_EXHAUSTED where the queue is full, INVALID_ARGUMENT for a prompt longer than the KV cache. A job
-  // that was taken hears Complete.
-  absl::Status Submit(std::shared_ptr<PrefillJob> job);
+  // that was taken hears Complete. `known`: codes of whole blocks from its first_token on that the store has
+  // already; they are delivered as the job becomes active, and no others are made in their place.
+  absl::Status Submit(std::shared_ptr<PrefillJob> job, StoredCodes known = {});
   // Ends a job with CANCELLED: at once where it waits or pauses, within one layer where it runs. Jobs that
   // are not there (any more) are ignored.
   void Cancel(const PrefillJob& job);

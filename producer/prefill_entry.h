@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/cache/sequence.h"
+#include "common/store/stored_codes.h"
 #include "common/trace/request_trace.h"
 #include "producer/code_collector.h"
 #include "producer/encoder_cache.h"
@@ -22,6 +23,10 @@ struct PrefillEntry {
   absl::Time submitted;
   std::stop_source cancel;
   std::optional<TraceSpan> queued;  // until it has started
+  StoredCodes known;                // that the store knew before; until it is active
+  // Codes of positions before it are not wanted, or were delivered already, be it before their state is
+  // there.
+  std::int64_t coded_end = 0;
 
   // Since it is active. Pages for positions [0, position), and for the chunk that runs; null before the
   // first.

@@ -36,7 +36,8 @@ struct PrefillReport {
   // Positions of the prompt by where their state came from.
   std::int64_t num_prefilled_tokens = 0;  // run through the model for this job
   std::int64_t num_cached_tokens = 0;     // KV pages of others were taken
-  std::int64_t num_stored_tokens = 0;     // of the cached ones, those whose codes were wanted
+  // Codes were wanted, and came from the store, whether or not the positions were run for their state.
+  std::int64_t num_stored_tokens = 0;
 };
 
 // The calls come one at a time, from the engine's thread or that of a caller of the engine. None may block or

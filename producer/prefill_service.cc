@@ -14,6 +14,11 @@
 namespace scd {
 namespace {
 
+// As many as a server's connections could serve, and more only make each other wait.
+constexpr std::size_t kStoreThreads = 4;
+// Each may hold the next up for as long as the store's timeout: who comes when more wait asks nobody.
+constexpr std::size_t kMaxWaitingQuestions = 16;
+
 void AddTier(const CodeStoreStats& stats, v1::ProducerInfo* info) {
   const auto count = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   if (stats.tier == "memory") {
@@ -49,60 +54,68 @@ PrefillService::PrefillService(const PrefillServiceParts& parts)
                    .stall_watch = stall_watch_,
                    .traces = parts.traces,
                    .queue_frames = parts.queue_frames,
-                   .stall_timeout = parts.stall_timeout} {}
+                   .stall_timeout = parts.stall_timeout},
+      store_threads_(parts.store != nullptr && parts.store->asks_others() ? kStoreThreads : 0,
+                     kMaxWaitingQuestions) {}
 
 grpc::ServerWriteReactor<v1::PrefillResponse>* PrefillService::Prefill(grpc::CallbackServerContext* context,
                                                                        const v1::PrefillRequest* request) {
   // gRPC keeps the call alive from here to OnDone.
   const std::shared_ptr<PrefillCall> call = PrefillCall::Create(context, environment_, request->request_id());
-  StartCall(*call, *request);
+  StartCall(call, *request);
   return call.get();
 }
 
-void PrefillService::StartCall(PrefillCall& call, const v1::PrefillRequest& request) {
+void PrefillService::StartCall(const std::shared_ptr<PrefillCall>& call, const v1::PrefillRequest& request) {
   absl::StatusOr<RequestTracker::Lease> lease = parts_.requests.Admit();
-  if (!lease.ok()) return call.Refuse(lease.status());
+  if (!lease.ok()) return call->Refuse(lease.status());
   // Each stream may hold a queue of frames, whatever its reader does.
   if (parts_.requests.num_in_flight() > parts_.max_streams) {
-    return call.Refuse(absl::ResourceExhaustedError(
+    return call->Refuse(absl::ResourceExhaustedError(
         absl::StrCat("the producer has ", parts_.max_streams, " streams already, its most")));
   }
-  absl::StatusOr<PrefillInput> input = CheckPrefillRequest(request, served_);
-  if (!input.ok()) return call.Refuse(input.status());
+  absl::StatusOr<PrefillInput> checked = CheckPrefillRequest(request, served_);
+  if (!checked.ok()) return call->Refuse(checked.status());
+  PrefillInput& input = *checked;
 
   v1::PrefillHeader header;
   header.set_model_digest(std::string(served_.digest.bytes()));
   header.set_bundle_digest(request.bundle_digest());
-  *header.mutable_plan() = PlanToProto(input->plan);
+  *header.mutable_plan() = PlanToProto(input.plan);
   header.set_first_token(request.first_token());
   header.set_end_token(request.end_token());
+  call->Accept(std::move(header), *std::move(lease), shutdown_.get_token());
 
-  if (!request.no_store()) {
-    input->page_keys = BlockKeys(parts_.state_seed, input->token_ids, parts_.block_tokens);
-    if (parts_.store != nullptr) {
-      input->code_keys = CodeKeys(input->bundle->digest(), input->plan, input->first_token, input->page_keys,
-                                  parts_.block_tokens);
-    }
-    StoredCodes codes = FindStored(*input, request.max_uncoded_tokens());
-    if (!codes.blocks.empty()) {
-      header.set_end_token(static_cast<std::uint32_t>(codes.first_token + codes.num_tokens()));
-      return call.StartStored(input->plan, std::move(codes), std::move(header), *std::move(lease),
-                              shutdown_.get_token());
-    }
+  if (request.no_store()) return call->StartPrefill(std::move(input), {});
+  input.page_keys = BlockKeys(parts_.state_seed, input.token_ids, parts_.block_tokens);
+  if (parts_.store == nullptr) return call->StartPrefill(std::move(input), {});
+  input.code_keys =
+      CodeKeys(input.bundle->digest(), input.plan, input.first_token, input.page_keys, parts_.block_tokens);
+  StoredCodes codes = CodesOf(input.plan, input.first_token, parts_.store->FindAtOnce(input.code_keys, 0),
+                              parts_.block_tokens);
+  const std::int64_t max_uncoded_tokens = request.max_uncoded_tokens();
+  if (parts_.store->asks_others() && codes.blocks.size() < input.code_keys.size()) {
+    // A copy: where too many questions wait, this request asks nobody.
+    const auto ask = [this, call, input, max_uncoded_tokens] {
+      StoredCodes found;
+      {
+        const TraceSpan span(call->trace().get(), TraceTrack::kRequest, "ask the code store");
+        found = FindCodes(*parts_.store, input.plan, input.first_token, input.code_keys, parts_.block_tokens);
+      }
+      Answer(*call, input, std::move(found), max_uncoded_tokens);
+    };
+    if (store_threads_.Run(ask)) return;
   }
-  call.StartPrefill(*std::move(input), std::move(header), *std::move(lease), shutdown_.get_token());
+  Answer(*call, std::move(input), std::move(codes), max_uncoded_tokens);
 }
 
-StoredCodes PrefillService::FindStored(const PrefillInput& input, std::int64_t max_uncoded_tokens) {
-  if (parts_.store == nullptr) return {};
+void PrefillService::Answer(PrefillCall& call, PrefillInput input, StoredCodes codes,
+                            std::int64_t max_uncoded_tokens) {
   const auto end = static_cast<std::int64_t>(input.token_ids.size());
-  // Where the whole blocks end: no more can be known.
-  const std::int64_t last = static_cast<std::int64_t>(input.page_keys.size()) * parts_.block_tokens;
-  if (end - last > max_uncoded_tokens) return {};
-  StoredCodes codes =
-      FindCodes(*parts_.store, input.plan, input.first_token, input.code_keys, parts_.block_tokens);
-  if (end - codes.first_token - codes.num_tokens() > max_uncoded_tokens) return {};
-  return codes;
+  if (!codes.blocks.empty() && end - codes.first_token - codes.num_tokens() <= max_uncoded_tokens) {
+    return call.StartStored(input.plan, std::move(codes));
+  }
+  call.StartPrefill(std::move(input), std::move(codes));
 }
 
 grpc::ServerUnaryReactor* PrefillService::Info(grpc::CallbackServerContext* context,

@@ -17,6 +17,7 @@
 #include "producer/prefill_engine.h"
 #include "producer/request_check.h"
 #include "producer/stall_watch.h"
+#include "producer/store_threads.h"
 #include "scd/v1/producer.grpc.pb.h"
 
 namespace scd {
@@ -55,15 +56,18 @@ class PrefillService final : public v1::Producer::CallbackService {
   void CancelRequests() { shutdown_.request_stop(); }
 
  private:
-  void StartCall(PrefillCall& call, const v1::PrefillRequest& request);
-  // Codes from the store that answer the request without a prefill; none where they do not.
-  StoredCodes FindStored(const PrefillInput& input, std::int64_t max_uncoded_tokens);
+  void StartCall(const std::shared_ptr<PrefillCall>& call, const v1::PrefillRequest& request);
+  // Answers from `codes`, those that the store knows, where at most so many tokens at the end have none; else
+  // prefills.
+  static void Answer(PrefillCall& call, PrefillInput input, StoredCodes codes,
+                     std::int64_t max_uncoded_tokens);
 
   const PrefillServiceParts parts_;
   const ServedModel served_;
   StallWatch stall_watch_;
   const PrefillCallEnvironment environment_;
   std::stop_source shutdown_;
+  StoreThreads store_threads_;  // last: what they run uses everything above
 };
 
 }  // namespace scd

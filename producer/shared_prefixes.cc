@@ -21,6 +21,14 @@ std::int64_t SharedPrefixes::NextBlock(const PrefillEntry& entry) const {
   return share_pages_ && entry.position % page_tokens() == 0 && block < num_blocks ? block : -1;
 }
 
+StoredCodes SharedPrefixes::TakeKnown(PrefillEntry& entry) {
+  StoredCodes codes = std::exchange(entry.known, {});
+  const std::int64_t num_tokens = codes.num_tokens();
+  entry.coded_end += num_tokens;
+  entry.report.num_stored_tokens += num_tokens;
+  return codes;
+}
+
 StoredCodes SharedPrefixes::Take(PrefillEntry& entry) {
   const PrefillInput& input = entry.job->input();
   const std::int64_t block = NextBlock(entry);
@@ -28,16 +36,19 @@ StoredCodes SharedPrefixes::Take(PrefillEntry& entry) {
   const absl::Span<const Digest> page_keys = input.page_keys;
   std::int64_t end = cache_.CountKnown(page_keys);
   if (end <= block) return {};
-  const std::int64_t first_coded = input.first_token / page_tokens();
+  const std::int64_t coded = entry.coded_end / page_tokens();
   StoredCodes codes;
-  if (end > first_coded) {
-    if (store_ != nullptr) {
-      // Codes without pages are of no use here, so they are not asked for.
-      const auto wanted = std::min(input.code_keys.size(), static_cast<std::size_t>(end - first_coded));
-      codes = FindCodes(*store_, input.plan, input.first_token,
-                        absl::MakeConstSpan(input.code_keys).first(wanted), page_tokens());
+  if (end > coded) {
+    // Codes without pages are of no use here, so they are not asked for.
+    const std::int64_t first_coded = input.first_token / page_tokens();
+    const auto first = static_cast<std::size_t>(coded - first_coded);
+    const auto wanted = std::min(input.code_keys.size(), static_cast<std::size_t>(end - first_coded));
+    if (store_ != nullptr && first < wanted) {
+      codes = CodesOf(input.plan, entry.coded_end,
+                      store_->FindAtOnce(absl::MakeConstSpan(input.code_keys).first(wanted), first),
+                      page_tokens());
     }
-    end = std::min(end, first_coded + static_cast<std::int64_t>(codes.blocks.size()));
+    end = coded + static_cast<std::int64_t>(codes.blocks.size());
     if (end <= block) return {};
   }
   const std::int64_t end_token = end * page_tokens();
@@ -46,17 +57,10 @@ StoredCodes SharedPrefixes::Take(PrefillEntry& entry) {
                                             .max_prefix_tokens = end_token});
   if (!sequence.ok() || (*sequence)->valid_length() < end_token) return {};
   entry.sequence = *std::move(sequence);
-
-  const auto wanted = [&](std::int64_t from) {
-    return codes.blocks.begin() +
-           std::clamp<std::int64_t>(from - first_coded, 0, static_cast<std::int64_t>(codes.blocks.size()));
-  };
-  codes.blocks.erase(wanted(end), codes.blocks.end());
-  codes.blocks.erase(codes.blocks.begin(), wanted(block));
-  codes.first_token = std::max(entry.position, input.first_token);
   entry.report.num_cached_tokens += end_token - entry.position;
   entry.report.num_stored_tokens += codes.num_tokens();
   entry.position = end_token;
+  entry.coded_end = std::max(entry.coded_end, end_token);
   entry.collector.reset();
   return codes;
 }
@@ -66,8 +70,9 @@ bool SharedPrefixes::KnownAfterNext(const PrefillEntry& entry) const {
   const std::int64_t block = NextBlock(entry);
   // Beyond the first block with codes a block can only follow those that are known.
   if (block < 0 || block != input.first_token / page_tokens() || input.code_keys.size() < 2) return false;
-  return store_ != nullptr && cache_.CountKnown(input.page_keys) > block + 1 &&
-         !store_->FindPrefix(absl::MakeConstSpan(input.code_keys).subspan(1, 1)).empty();
+  return store_ != nullptr && entry.coded_end == input.first_token &&
+         cache_.CountKnown(input.page_keys) > block + 1 &&
+         !store_->FindAtOnce(absl::MakeConstSpan(input.code_keys).first(2), 1).empty();
 }
 
 bool SharedPrefixes::Computes(const PrefillEntry& leader, const PrefillEntry& follower) const {
@@ -78,8 +83,8 @@ bool SharedPrefixes::Computes(const PrefillEntry& leader, const PrefillEntry& fo
   const auto block = static_cast<std::size_t>(next);
   if (block >= lead.page_keys.size() || lead.page_keys[block] != follow.page_keys[block]) return false;
   if (leader.position < follower.position || leader.position >= (next + 1) * page_tokens()) return false;
+  if (next < follower.coded_end / page_tokens()) return true;
   const auto first_coded = static_cast<std::size_t>(follow.first_token / page_tokens());
-  if (block < first_coded) return true;
   const auto first_lead = static_cast<std::size_t>(lead.first_token / page_tokens());
   return block >= first_lead && Stores(lead) && block - first_lead < lead.code_keys.size() &&
          block - first_coded < follow.code_keys.size() &&

@@ -2,8 +2,10 @@
 //
 // A block, page_tokens positions, need not be computed where its KV page is known and its codes, if any are
 // wanted, are in the code store. Pages alone are not enough: Patch codes and residuals cannot be made from
-// them, so a block without codes (of this plan, bundle and codec) is computed again. Not thread-safe; what is
-// given to it is guarded by its caller.
+// them, so a block without codes (of this plan, bundle and codec) is computed again. Codes alone save their
+// encoding: the block is run for the state of what follows it. Nothing here waits for another machine: what
+// only such a one knows has to be found before. Not thread-safe; what is given to it is guarded by its
+// caller.
 #ifndef SCD_PRODUCER_SHARED_PREFIXES_H_
 #define SCD_PRODUCER_SHARED_PREFIXES_H_
 
@@ -26,8 +28,10 @@ class SharedPrefixes {
   // could be cut into blocks.
   bool Stores(const PrefillInput& input) const;
 
+  // The codes that were known when the entry came. No others are made of their positions.
+  StoredCodes TakeKnown(PrefillEntry& entry);
   // Moves the entry on over the blocks from its position on that need not be computed. Returns their codes
-  // as far as they are wanted.
+  // as far as they are still wanted.
   StoredCodes Take(PrefillEntry& entry);
   // Whether blocks that need not be computed follow the block at the entry's position, so that a chunk should
   // end between them: so it is where another request began at another position.

@@ -24,9 +24,9 @@ std::int64_t StoredCodes::num_tokens() const {
   return count;
 }
 
-StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
-                      absl::Span<const Digest> keys, std::int64_t block_tokens) {
-  StoredCodes codes{.first_token = first_token, .blocks = store.FindPrefix(keys)};
+StoredCodes CodesOf(const LayerPlan& plan, std::int64_t first_token,
+                    std::vector<std::shared_ptr<const CodeBlock>> blocks, std::int64_t block_tokens) {
+  StoredCodes codes{.first_token = first_token, .blocks = std::move(blocks)};
   const std::vector<CodeColumn> columns = PlanColumns(plan);
   std::int64_t begin = first_token;
   const auto fits = [&](const std::shared_ptr<const CodeBlock>& block) {
@@ -40,6 +40,11 @@ StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t firs
   };
   codes.blocks.erase(std::find_if_not(codes.blocks.begin(), codes.blocks.end(), fits), codes.blocks.end());
   return codes;
+}
+
+StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
+                      absl::Span<const Digest> keys, std::int64_t block_tokens) {
+  return CodesOf(plan, first_token, store.FindPrefix(keys), block_tokens);
 }
 
 StoredCodeReader::StoredCodeReader(const LayerPlan& plan, StoredCodes codes, std::int64_t max_payload_bytes)

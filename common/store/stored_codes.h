@@ -23,8 +23,11 @@ struct StoredCodes {
   std::int64_t num_tokens() const;
 };
 
-// What `store` knows of the codes of a plan from first_token on: the blocks of the longest known prefix of
-// `keys`, as far as they are what such codes can be. Whatever a store holds, the readers below can read it.
+// Codes of a plan from first_token on out of blocks that a store gave, as far as they are what such codes can
+// be. Whatever a store holds, the readers below can read it.
+StoredCodes CodesOf(const LayerPlan& plan, std::int64_t first_token,
+                    std::vector<std::shared_ptr<const CodeBlock>> blocks, std::int64_t block_tokens);
+// The same of the blocks of the longest prefix of `keys` that `store` knows.
 StoredCodes FindCodes(CodeStore& store, const LayerPlan& plan, std::int64_t first_token,
                       absl::Span<const Digest> keys, std::int64_t block_tokens);
 

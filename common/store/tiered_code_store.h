@@ -2,6 +2,7 @@
 #ifndef SCD_COMMON_STORE_TIERED_CODE_STORE_H_
 #define SCD_COMMON_STORE_TIERED_CODE_STORE_H_
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,11 @@ class TieredCodeStore : public CodeStore {
   std::vector<CodeStoreStats> stats() const override;
 
  private:
+  using Blocks = std::vector<std::shared_ptr<const CodeBlock>>;
+  // Takes what tier `index` found behind the first `known` keys into the faster ones, and into `blocks`.
+  void Learn(std::size_t index, absl::Span<const Digest> keys, std::size_t known, Blocks found,
+             Blocks& blocks);
+
   const std::vector<std::unique_ptr<CodeStore>> tiers_;
 };
 

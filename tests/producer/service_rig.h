@@ -28,6 +28,7 @@ struct ServiceOptions {
   PrefillEngineOptions engine{.chunk_tokens = 64, .kv_tokens = 1024, .block_tokens = 16};
   std::int64_t store_bytes = 1 << 24;  // 0: no store
   std::string disk_path = {};          // codes are kept there too
+  CodeStore* store = nullptr;          // instead of those
   std::int64_t queue_frames = 64;
   std::int64_t max_streams = 64;
   absl::Duration stall_timeout = absl::Seconds(60);
@@ -45,6 +46,7 @@ class ServiceRig {
       tiers_ = *std::move(tiers);
       store = tiers_.get();
     }
+    if (options.store != nullptr) store = options.store;
     auto engine = PrefillEngine::Create(tiny.transformer(), options.engine, store);
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/producer/service_rig.h"
+#include "tests/support/blocking_code_store.h"
 #include "tests/support/temp_dir.h"
 
 namespace scd {
@@ -152,14 +153,124 @@ TEST(StoredCodesTest, CodesOnDiskOutliveTheProducer) {
     EXPECT_EQ(info.code_store_tiers(1).blocks(), 8u);
     EXPECT_EQ(info.code_store_tiers(1).hits(), run == 0 ? 0u : 8u);
   }
-  // Behind what is known a longer prompt is prefilled whole: its pages are gone.
+}
+
+// Its pages are gone, so a longer prompt is run whole for the state of its rest; the codes that are known are
+// sent before that, and not made again.
+TEST(StoredCodesTest, KnownCodesWithoutPagesAreSentAtOnceAndNotMadeAgain) {
+  const testing::TempDir dir;
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  const std::vector<std::int32_t> tokens = TestTokens(128);
+  const std::vector<std::int32_t> longer = Joined(tokens, TestTokens(40, 9));
+  {
+    ServiceRig rig({.disk_path = dir.File("codes")});
+    ASSERT_TRUE(Fetch(*rig.Stub(), PrefillOf(tokens)).status.ok());
+  }
   ServiceRig rig({.disk_path = dir.File("codes")});
-  const std::vector<std::int32_t> longer = Joined(tokens, TestTokens(20, 9));
-  const Received rest = Fetch(*rig.Stub(), PrefillOf(longer));
+  const auto stub = rig.Stub();
+  {
+    Gate gate(SharedTinyProducer().backend(), 0);
+    Received received;
+    testing::StreamChecker checker(received);
+    grpc::ClientContext context;
+    const auto reader = stub->Prefill(&context, PrefillOf(longer));
+    v1::PrefillResponse message;
+    const std::uint64_t num_columns = PlanColumns(tiny.Plan()).size();
+    while (received.num_frames < num_columns && reader->Read(&message)) checker.Take(std::move(message));
+    gate.WaitReached();  // the first layer's attention has not run
+    EXPECT_EQ(received.header->num_stored_tokens(), 127u);
+    EXPECT_EQ(received.header->end_token(), 168u);
+    EXPECT_EQ(received.codes.size(), num_columns);
+    gate.Open();
+    while (reader->Read(&message)) checker.Take(std::move(message));
+    ASSERT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(received.trailer->num_prefilled_tokens(), 168u);
+    EXPECT_EQ(received.trailer->num_cached_tokens(), 0u);
+    EXPECT_EQ(received.trailer->num_stored_tokens(), 127u);
+    EXPECT_TRUE(received.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), longer, 1));
+  }
+  // What that left is whole again: pages of all whole blocks, and codes of the new ones.
+  Gate gate(SharedTinyProducer().backend(), -1);
+  const std::vector<std::int32_t> longest = Joined(longer, TestTokens(4, 10));
+  const Received rest = Fetch(*stub, PrefillOf(longest));
   ASSERT_TRUE(rest.status.ok());
-  EXPECT_EQ(rest.trailer->num_prefilled_tokens(), 148u);
-  EXPECT_TRUE(rest.codes ==
-              ExpectedCodes(SharedTinyProducer().bundle(0), SharedTinyProducer().Plan(), longer, 1));
+  EXPECT_EQ(rest.trailer->num_cached_tokens(), 160u);
+  EXPECT_EQ(rest.trailer->num_stored_tokens(), 159u);
+  EXPECT_EQ(rest.trailer->num_prefilled_tokens(), 12u);
+  EXPECT_TRUE(rest.codes == ExpectedCodes(tiny.bundle(0), tiny.Plan(), longest, 1));
+}
+
+// A store that keeps its answer back holds up who asks it and nobody else.
+TEST(StoredCodesTest, ASlowStoreHoldsNobodyElseUp) {
+  const testing::TinyProducer& tiny = SharedTinyProducer();
+  testing::BlockingCodeStore store(1 << 24);
+  ServiceRig rig({.store = &store});
+  const auto stub = rig.Stub();
+  const std::vector<std::int32_t> known = TestTokens(128);
+  ASSERT_TRUE(Fetch(*stub, PrefillOf(known)).status.ok());
+
+  // Stops a prefill in its first chunk: its later ones run while the store is blocked.
+  Gate gate(SharedTinyProducer().backend(), 0);
+  Received running;
+  std::jthread runner([&] {
+    v1::PrefillRequest request = PrefillOf(Joined(known, TestTokens(100, 2)));
+    running = Fetch(*stub, request);
+  });
+  gate.WaitReached();
+  store.SetBlocked(true);
+  std::vector<Received> held(6);
+  std::vector<std::jthread> clients;
+  for (std::uint32_t i = 0; i < held.size(); ++i) {
+    clients.emplace_back(
+        [&, i] { held[i] = Fetch(*stub, PrefillOf(Joined(known, TestTokens(20, 50 + i)))); });
+  }
+  EXPECT_TRUE(Eventually([&] { return store.num_held() > 0; }));
+  gate.Open();
+  runner.join();
+  ASSERT_TRUE(running.status.ok()) << running.status.error_message();
+  EXPECT_EQ(running.trailer->num_prefilled_tokens() + running.trailer->num_cached_tokens(), 228u);
+
+  // One that asks nothing of the store, and Info.
+  v1::PrefillRequest fresh = PrefillOf(TestTokens(50, 3));
+  fresh.set_no_store(true);
+  const Received other = Fetch(*stub, fresh);
+  ASSERT_TRUE(other.status.ok()) << other.status.error_message();
+  EXPECT_TRUE(Eventually([&] {
+    grpc::ClientContext context;
+    v1::ProducerInfo info;
+    return stub->Info(&context, {}, &info).ok() && info.requests_in_flight() == held.size();
+  }));
+
+  store.SetBlocked(false);
+  clients.clear();
+  for (std::uint32_t i = 0; i < held.size(); ++i) {
+    ASSERT_TRUE(held[i].status.ok()) << held[i].status.error_message();
+    EXPECT_EQ(held[i].trailer->num_stored_tokens(), 127u);
+    EXPECT_TRUE(held[i].codes ==
+                ExpectedCodes(tiny.bundle(0), tiny.Plan(), Joined(known, TestTokens(20, 50 + i)), 1));
+  }
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+}
+
+TEST(StoredCodesTest, AClientThatLeavesASlowStoreIsGone) {
+  testing::BlockingCodeStore store(1 << 24);
+  ServiceRig rig({.store = &store});
+  const auto stub = rig.Stub();
+  store.SetBlocked(true);
+  grpc::ClientContext context;
+  const auto reader = stub->Prefill(&context, PrefillOf(TestTokens(128)));
+  EXPECT_TRUE(Eventually([&] { return store.num_held() == 1; }));
+  context.TryCancel();
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  // A shutdown ends those that wait as well.
+  grpc::ClientContext second;
+  const auto waiting = stub->Prefill(&second, PrefillOf(TestTokens(128)));
+  EXPECT_TRUE(Eventually([&] { return store.num_held() == 2; }));
+  rig.service().CancelRequests();
+  EXPECT_EQ(waiting->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  store.SetBlocked(false);
+  EXPECT_TRUE(Eventually([&] { return rig.Idle(); }));
+  EXPECT_EQ(rig.engine().stats().prefilled_tokens, 0);
 }
 
 // Integer K is grouped by tokens: chunks and blocks are cut between groups.
