@@ -28,6 +28,8 @@ other_packages=(
   python3-matplotlib python3-jinja2 iproute2
   # Debian packages (CPack asks file what is a binary), and the check of manual pages
   file mandoc
+  # the folder for a check on a GPU
+  patchelf
 )
 
 only_build=no
