@@ -4,6 +4,7 @@ set(scd_cuda_folder ${PROJECT_SOURCE_DIR}/kernels/cuda)
 set(SCD_CUDA_KERNEL_SOURCES
   ${scd_cuda_folder}/attention.cu
   ${scd_cuda_folder}/attention_mma.cu
+  ${scd_cuda_folder}/codes.cu
   ${scd_cuda_folder}/kv_store.cu
   ${scd_cuda_folder}/pointwise.cu
   ${scd_cuda_folder}/quantized.cu)
@@ -11,6 +12,7 @@ set(SCD_CUDA_HOST_SOURCES
   ${scd_cuda_folder}/cuda_attention.cc
   ${scd_cuda_folder}/cuda_backend.cc
   ${scd_cuda_folder}/cuda_copy.cc
+  ${scd_cuda_folder}/cuda_codes.cc
   ${scd_cuda_folder}/cuda_kv.cc
   ${scd_cuda_folder}/cuda_memory.cc
   ${scd_cuda_folder}/cuda_status.cc
@@ -21,6 +23,7 @@ set(SCD_CUDA_HOST_SOURCES
 set(SCD_CUDA_SHARED_SOURCES
   ${PROJECT_SOURCE_DIR}/kernels/checks.cc
   ${PROJECT_SOURCE_DIR}/kernels/dtype.cc
+  ${PROJECT_SOURCE_DIR}/kernels/code_checks.cc
   ${PROJECT_SOURCE_DIR}/kernels/kv_checks.cc
   ${PROJECT_SOURCE_DIR}/kernels/quantized_matrix.cc
   ${PROJECT_SOURCE_DIR}/kernels/tensor_view.cc)

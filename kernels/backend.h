@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/paged_kv.h"
+#include "kernels/grouped_integers.h"
 #include "kernels/quantized_matrix.h"
 #include "kernels/rope_table.h"
 #include "kernels/tensor_view.h"
@@ -122,6 +123,16 @@ struct AttentionOptions {
 };
 
 class Backend {
+inline constexpr std::int64_t kMaxTopLogits = 256;
+
+struct TopLogitsOut {
+  TensorView values;  // [rows, k]
+  TensorView ids;     // [rows, k] i32
+  // [rows, 2]: sums over the vocabulary of exp(logit - best) and exp((logit - best) / temperature), with
+  // temperatures [rows]; 0: as 1.
+  TensorView sums;
+};
+
  public:
   virtual ~Backend() = default;
 
@@ -192,6 +203,23 @@ class Backend {
   // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages,
   // in their dtype: to bf16 rounded to nearest, to i8 with scale = largest magnitude of the vector / 127.
   // Either k or v may be an empty view: then only the other is written.
+  // --- codes ---
+  // rows [n, columns] -> bytes [layout.BytesOf(n)] u8, the same on every backend.
+  virtual absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
+                                 TensorView bytes) = 0;
+
+  // Rows [first_row, first_row + n) of what `bytes` [any] u8 hold, which begin with a granule -> out
+  // [n, columns] f32 or bf16, the same on every backend.
+  virtual absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
+                                   std::int64_t first_row, TensorView out) = 0;
+
+  // --- sampling ---
+  // Of each row of logits [rows, vocabulary] its k = best.values.dim(1) largest, best first, equal ones by id
+  // (k at most kMaxTopLogits and the vocabulary), and the sums of its softmax. Of a row that holds NaN or
+  // +infinity, or nothing but -infinity, the sums are NaN, and values and ids anything.
+  virtual absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
+                                 const TopLogitsOut& best) = 0;
+
   virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v,
                                ConstTensorView positions, const PagedKv& kv) = 0;
 

@@ -44,6 +44,12 @@ absl::Status CheckSwiGlu(const ConstTensorView& gate, const ConstTensorView& up,
 absl::Status CheckSilu(const ConstTensorView& x, Device device);
 absl::Status CheckEmbed(const ConstTensorView& table, const ConstTensorView& ids, const ConstTensorView& out,
                         Device device);
+absl::Status CheckPackCodes(const ConstTensorView& rows, const GroupedIntegers& layout,
+                            const ConstTensorView& bytes, Device device);
+absl::Status CheckUnpackCodes(const ConstTensorView& bytes, const GroupedIntegers& layout,
+                              std::int64_t first_row, const ConstTensorView& out, Device device);
+absl::Status CheckTopLogits(const ConstTensorView& logits, const ConstTensorView& temperatures,
+                            const TopLogitsOut& best, Device device);
 absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
                           const ConstTensorView& positions, const PagedKv& kv, Device device);
 absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,

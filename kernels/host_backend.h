@@ -1,5 +1,7 @@
-// What the backends that compute in host memory share: memory, streams and events. Their ops have run when
-// they return, so a stream carries nothing and waiting for an event only makes the recorder's writes visible.
+// What the backends that compute in host memory share: memory, streams and events, and ops that a CPU has
+// little to gain from (codes are unpacked where they arrive, logits sampled where they are). Their ops have
+// run when they return, so a stream carries nothing and waiting for an event only makes the recorder's writes
+// visible.
 #ifndef SCD_KERNELS_HOST_BACKEND_H_
 #define SCD_KERNELS_HOST_BACKEND_H_
 
@@ -26,6 +28,13 @@ class HostBackend : public Backend {
   // Checks the operands, and quantises the weight first where the options say so.
   absl::StatusOr<std::unique_ptr<PackedWeight>> PackWeight(ConstTensorView weight, ConstTensorView bias,
                                                            const PackOptions& options) final;
+
+  absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
+                         TensorView bytes) final;
+  absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
+                           std::int64_t first_row, TensorView out) final;
+  absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
+                         const TopLogitsOut& best) final;
 
  protected:
   // As PackWeight with WeightFormat::kDense; the operands were checked.

@@ -12,8 +12,12 @@
 #include "common/config/codec.h"
 #include "common/config/layer_plan.h"
 #include "common/wire/layer_code.h"
+#include "kernels/grouped_integers.h"
 
 namespace scd {
+
+// How a payload of kInt8 or kInt4 lies in its bytes.
+GroupedIntegers IntegersOf(Codec codec, CodeKind kind, std::int64_t rank);
 
 // rows: [num_tokens, rank] f32, finite.
 std::string EncodeNumbers(Codec codec, CodeKind kind, const float* rows, std::int64_t num_tokens,

@@ -58,6 +58,12 @@ class CudaBackend final : public Backend {
   absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
                        const PagedKv& kv) override;
   absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder, KvPart part,
+  absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
+                         TensorView bytes) override;
+  absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
+                           std::int64_t first_row, TensorView out) override;
+  absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
+                         const TopLogitsOut& best) override;
                             ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override;
   // head_dim is at most cuda::kMaxHeadDim.
   absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,

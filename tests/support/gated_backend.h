@@ -97,6 +97,18 @@ class GatedBackend : public Backend {
                        const PagedKv& kv) override {
     return backend_->WriteKv(stream, k, v, positions, kv);
   }
+  absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
+                         TensorView bytes) override {
+    return backend_->PackCodes(stream, rows, layout, bytes);
+  }
+  absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
+                           std::int64_t first_row, TensorView out) override {
+    return backend_->UnpackCodes(stream, bytes, layout, first_row, out);
+  }
+  absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
+                         const TopLogitsOut& best) override {
+    return backend_->TopLogits(stream, logits, temperatures, best);
+  }
 
  private:
   const std::unique_ptr<Backend> backend_;

@@ -18,4 +18,12 @@ inline __half __float2half_rn(float number) {
   return {scd::FloatToF16(number)};
 }
 
+inline __half __ushort_as_half(unsigned short bits) {
+  return {bits};
+}
+
+inline unsigned short __half_as_ushort(__half number) {
+  return number.bits;
+}
+
 #endif  // SCD_TESTS_SUPPORT_CUDA_SHIM_INCLUDE_CUDA_FP16_H_

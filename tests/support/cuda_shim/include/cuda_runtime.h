@@ -47,6 +47,25 @@ inline unsigned long long atomicCAS(unsigned long long* address, unsigned long l
   return old;
 }
 
+inline int atomicAdd(int* address, int value) {
+  const int old = *address;
+  *address += value;
+  return old;
+}
+
+// Products and sums that are rounded by themselves.
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+
+inline unsigned int __float_as_uint(float value) {
+  return std::bit_cast<unsigned int>(value);
+}
+
 inline float __uint_as_float(unsigned int bits) {
   return std::bit_cast<float>(bits);
 }
