@@ -18,6 +18,7 @@
 #include "calibrate/bundle_tensors.h"
 #include "calibrate/code_samples.h"
 #include "calibrate/corpus_stage.h"
+#include "calibrate/device_memory.h"
 #include "calibrate/file_io.h"
 #include "calibrate/fitted_pair.h"
 #include "calibrate/fused_stage.h"
@@ -82,6 +83,23 @@ absl::Status CheckOutput(const std::string& path) {
   return CheckWritable("output", path);
 }
 
+// What changes the numbers that models compute by more than their last bits: the device, and how products are
+// rounded.
+std::string HowComputed(const Backend& backend) {
+  const std::string all = backend.Describe();
+  const std::size_t products = all.rfind("products in ");
+  return absl::StrCat(std::string(backend.name()), ", ",
+                      products == std::string::npos ? all : all.substr(products));
+}
+
+// The GPU's backend for the products of the fits, with its memory checked; null where there is none.
+absl::StatusOr<std::unique_ptr<Backend>> OpenMathDevice(const CalibrateConfig& config,
+                                                        const ModelConfig& model) {
+  SCD_ASSIGN_OR_RETURN(auto device, CreateMathBackend(config.backend));
+  if (device != nullptr) SCD_RETURN_IF_ERROR(CheckDeviceMemory(*device, DeviceMemoryOf(config, model)));
+  return device;
+}
+
 // One run, from opened models on.
 class Calibration {
  public:
@@ -125,18 +143,19 @@ absl::Status Calibration::MakeTraces() {
   const TraceStageOptions options{.native_head = config_.native_head,
                                   .hold_out_every = config_.corpus.hold_out_every,
                                   .pass_tokens = config_.trace.pass_tokens,
-                                  .checkpoint_prefixes = config_.trace.checkpoint_prefixes};
-  // How products are computed changes the numbers a little: rows of one run are all computed alike.
-  trace_inputs_ = DigestBuilder("scd.calibrate.inputs.v1")
-                      .AddDigest(pair_.digest())
-                      .AddDigest(corpus_->digest())
-                      .AddString(loaded_.backend->Describe())
-                      .AddInt(options.native_head)
-                      .AddInt(options.hold_out_every)
-                      .AddInt(static_cast<std::int64_t>(shape.hidden_dtype))
-                      .Finish();
+                                  .checkpoint_prefixes = config_.trace.checkpoint_prefixes,
+                                  .computed_by = HowComputed(*loaded_.backend)};
+  const Digest inputs = DigestBuilder("scd.calibrate.inputs.v2")
+                            .AddDigest(pair_.digest())
+                            .AddDigest(corpus_->digest())
+                            .AddInt(options.native_head)
+                            .AddInt(options.hold_out_every)
+                            .AddInt(static_cast<std::int64_t>(shape.hidden_dtype))
+                            .Finish();
+  trace_inputs_ =
+      DigestBuilder("scd.calibrate.computed.v1").AddDigest(inputs).AddString(options.computed_by).Finish();
   SCD_ASSIGN_OR_RETURN(traces_, RunTraceStage(context_, *loaded_.producer, *loaded_.consumer, shape,
-                                              corpus_->prefixes(), options, trace_inputs_, *workers_));
+                                              corpus_->prefixes(), options, inputs, *workers_));
   context_.log.Info(absl::StrCat("traces: ", traces_.num_forward_passes, " forward passes, ",
                                  traces_.store->NumRows(false), " rows to fit on, ",
                                  traces_.store->NumRows(true), " held out"));
@@ -296,8 +315,8 @@ absl::StatusOr<std::unique_ptr<Bundle>> Calibration::WriteDraft(const FittedPair
 
 absl::StatusOr<Digest> Calibration::Run() {
   StageClock clock(context_.log, "calibration");
-  SCD_ASSIGN_OR_RETURN(workers_,
-                       WorkerPool::Create(config_.backend.num_threads, 2 * pair_.consumer.config.num_layers));
+  SCD_ASSIGN_OR_RETURN(workers_, WorkerPool::Create(config_.backend.num_threads,
+                                                    2 * pair_.consumer.config.num_layers, context_.device));
   {
     StageClock load_clock(context_.log, "loading");
     SCD_ASSIGN_OR_RETURN(
@@ -338,6 +357,7 @@ absl::StatusOr<Digest> Calibration::Run() {
 absl::Status CheckCalibration(CalibrateConfig config) {
   SCD_ASSIGN_OR_RETURN(const ModelPair pair, OpenModelPair(config));
   SCD_RETURN_IF_ERROR(ResolveForModel(pair.consumer.config, &config));
+  SCD_RETURN_IF_ERROR(OpenMathDevice(config, pair.consumer.config).status());
   Corpus corpus = MakeCorpus(config, pair);
   for (const CorpusSource& source : config.corpus.sources)
     SCD_RETURN_IF_ERROR(AddFileSource(source, &corpus));
@@ -350,10 +370,15 @@ absl::StatusOr<Digest> RunCalibration(CalibrateConfig config, Log& log, const Pr
   SCD_RETURN_IF_ERROR(CheckOutput(config.output));
   SCD_ASSIGN_OR_RETURN(const ModelPair pair, OpenModelPair(config));
   SCD_RETURN_IF_ERROR(ResolveForModel(pair.consumer.config, &config));
+  SCD_ASSIGN_OR_RETURN(const auto device, OpenMathDevice(config, pair.consumer.config));
   log.Info(absl::StrCat("producer: ", pair.producer.description));
   log.Info(absl::StrCat("consumer: ", pair.consumer.description));
   SCD_ASSIGN_OR_RETURN(const auto work, WorkFolder::Open(config.work_dir));
-  const RunContext context{.log = log, .work = *work, .stop = std::move(stop), .progress = progress};
+  const RunContext context{.log = log,
+                           .work = *work,
+                           .stop = std::move(stop),
+                           .progress = progress,
+                           .device = {.backend = device.get()}};
   SCD_ASSIGN_OR_RETURN(const Digest digest, Calibration(config, pair, context).Run());
   log.Info(absl::StrCat(config.output, ": bundle ", digest.ToHex()));
   if (!config.keep_work) work->Clear();

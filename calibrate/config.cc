@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/bundle/manifest.h"
+#include "common/config/cuda_yaml.h"
 #include "common/config/entropy_tables.h"
 #include "common/config/plan_yaml.h"
 #include "common/model/model_yaml.h"
@@ -213,6 +214,7 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.RequiredString("work_dir", &config->work_dir);
   root.Bool("keep_work", &config->keep_work);
   root.String("device", &config->backend.device);
+  ReadCudaOptions(root.Section("cuda"), &config->backend.cuda);
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});

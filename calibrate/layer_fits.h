@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Layer>> RunLayerFits(const RunContext& context, const
   const auto count = static_cast<std::int64_t>(open.size());
   if (count == 0) return out;
 
-  SCD_ASSIGN_OR_RETURN(const auto workers, WorkerPool::Create(num_threads, count));
+  SCD_ASSIGN_OR_RETURN(const auto workers, WorkerPool::Create(num_threads, count, context.device));
   Progress progress(context.log, context.progress, fits.stage, fits.unit, count * fits.units);
   SCD_RETURN_IF_ERROR(workers->Run(count, [&](HostMath& math, std::int64_t job) -> absl::Status {
     const std::size_t i = open[static_cast<std::size_t>(job)];

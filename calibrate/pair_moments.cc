@@ -90,17 +90,48 @@ absl::Status PairMoments::AddBlock(HostMath& math, ConstTensorView a, ConstTenso
     ColumnMeans(a, pivot_.data());
     ColumnMeans(b, pivot_.data() + dim_a_);
   }
+  count_ += rows;
+  return math.device() == nullptr ? AddOnHost(math, a, b) : AddOnDevice(*math.device(), a, b);
+}
+
+absl::Status PairMoments::AddOnHost(HostMath& math, ConstTensorView a, ConstTensorView b) {
+  const std::int64_t rows = a.dim(0);
   std::vector<float> shifted_a(Size(rows * dim_a_));
   std::vector<float> shifted_b(Size(rows * dim_b_));
   ShiftRows(a, pivot_.data(), shifted_a.data(), sum_.data());
   ShiftRows(b, pivot_.data() + dim_a_, shifted_b.data(), sum_.data() + dim_a_);
-  count_ += rows;
 
   std::vector<float> scratch;
   SCD_RETURN_IF_ERROR(AddProduct(math, shifted_a, dim_a_, shifted_a, dim_a_, rows, scratch, aa_));
   SCD_RETURN_IF_ERROR(AddProduct(math, shifted_a, dim_a_, shifted_b, dim_b_, rows, scratch, ab_));
   if (bb_.empty()) return absl::OkStatus();
   return AddProduct(math, shifted_b, dim_b_, shifted_b, dim_b_, rows, scratch, bb_);
+}
+
+absl::Status PairMoments::AddOnDevice(DeviceProducts& products, ConstTensorView a, ConstTensorView b) {
+  if (device_ == nullptr) {
+    SCD_ASSIGN_OR_RETURN(device_, DeviceSums::Create(products.backend(), dim_a_, dim_b_, !bb_.empty()));
+  }
+  if (device_->num_rows() + a.dim(0) > DeviceSums::kMostRows) SCD_RETURN_IF_ERROR(Collect(products));
+  SCD_ASSIGN_OR_RETURN(const DeviceProducts::HostRows shifted, products.NextRows(a.dim(0), dim_a_, dim_b_));
+  ShiftRows(a, pivot_.data(), shifted.a.as<float>(), sum_.data());
+  ShiftRows(b, pivot_.data() + dim_a_, shifted.b.as<float>(), sum_.data() + dim_a_);
+  SCD_ASSIGN_OR_RETURN(const DeviceProducts::DeviceRows rows, products.SendRows());
+  SCD_RETURN_IF_ERROR(device_->Add(products, rows));
+  return products.RowsUsed();
+}
+
+absl::Status PairMoments::Collect(DeviceProducts& products) {
+  SCD_RETURN_IF_ERROR(device_->AddTo(products, aa_.data(), ab_.data(), bb_.data()));
+  device_->Clear();
+  return absl::OkStatus();
+}
+
+absl::Status PairMoments::Settle(HostMath& math) {
+  if (device_ == nullptr) return absl::OkStatus();
+  SCD_RETURN_IF_ERROR(Collect(*math.device()));
+  device_.reset();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Moments> PairMoments::Finish() const {
@@ -116,6 +147,9 @@ absl::StatusOr<Moments> PairMoments::Finish() const {
   out.aa = Centred(aa_, sum_a, dim_a_, sum_a, dim_a_, n);
   out.ab = Centred(ab_, sum_a, dim_a_, sum_b, dim_b_, n);
   if (!bb_.empty()) out.bb = Centred(bb_, sum_b, dim_b_, sum_b, dim_b_, n);
+  if (device_ != nullptr) {
+    SCD_RETURN_IF_ERROR(device_->AddTo(out.aa.values.data(), out.ab.values.data(), out.bb.values.data()));
+  }
   return out;
 }
 
@@ -123,15 +157,19 @@ std::int64_t PairMoments::num_state_values() const {
   return static_cast<std::int64_t>(1 + pivot_.size() + sum_.size() + aa_.size() + ab_.size() + bb_.size());
 }
 
-void PairMoments::SaveState(absl::Span<double> out) const {
-  auto it = out.begin();
+absl::Status PairMoments::SaveState(absl::Span<double> out) const {
+  double* it = out.data();
   *it++ = static_cast<double>(count_);
-  for (const std::vector<double>* part : {&pivot_, &sum_, &aa_, &ab_, &bb_}) {
-    it = std::copy(part->begin(), part->end(), it);
-  }
+  for (const std::vector<double>* part : {&pivot_, &sum_}) it = std::copy(part->begin(), part->end(), it);
+  double* const aa = it;
+  double* const ab = std::copy(aa_.begin(), aa_.end(), aa);
+  double* const bb = std::copy(ab_.begin(), ab_.end(), ab);
+  std::copy(bb_.begin(), bb_.end(), bb);
+  return device_ == nullptr ? absl::OkStatus() : device_->AddTo(aa, ab, bb);
 }
 
 void PairMoments::LoadState(absl::Span<const double> in) {
+  device_.reset();
   auto it = in.begin();
   count_ = static_cast<std::int64_t>(*it++);
   for (std::vector<double>* part : {&pivot_, &sum_, &aa_, &ab_, &bb_}) {

@@ -47,14 +47,20 @@ class FirstError {
 
 }  // namespace
 
+int NumWorkers(int num_threads, std::int64_t num_jobs) {
+  const int threads = num_threads > 0 ? num_threads : UsableCores();
+  return static_cast<int>(std::clamp<std::int64_t>(num_jobs, 1, threads));
+}
+
 WorkerPool::WorkerPool(std::vector<std::unique_ptr<HostMath>> maths) : maths_(std::move(maths)) {}
 
-absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int num_threads, std::int64_t max_workers) {
+absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int num_threads, std::int64_t max_workers,
+                                                               const MathDevice& device) {
   const int threads = num_threads > 0 ? num_threads : UsableCores();
-  const int workers = static_cast<int>(std::clamp<std::int64_t>(max_workers, 1, threads));
+  const int workers = NumWorkers(num_threads, max_workers);
   std::vector<std::unique_ptr<HostMath>> maths;
   for (int i = 0; i < workers; ++i) {
-    SCD_ASSIGN_OR_RETURN(auto math, HostMath::Create(threads / workers));
+    SCD_ASSIGN_OR_RETURN(auto math, HostMath::Create(threads / workers, device));
     maths.push_back(std::move(math));
   }
   return std::unique_ptr<WorkerPool>(new WorkerPool(std::move(maths)));

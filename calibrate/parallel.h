@@ -13,11 +13,15 @@
 
 namespace scd {
 
+// How many workers `num_threads` threads (0: the cores this process may use) make for so many jobs.
+int NumWorkers(int num_threads, std::int64_t num_jobs);
+
 // One HostMath for each worker; together they use `num_threads` (0: the cores this process may use).
 class WorkerPool {
  public:
-  // At most max_workers workers; where there are fewer than threads, each has several.
-  static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(int num_threads, std::int64_t max_workers);
+  // At most max_workers workers; where there are fewer than threads, each has several. All share `device`.
+  static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(int num_threads, std::int64_t max_workers,
+                                                            const MathDevice& device = {});
 
   int num_workers() const { return static_cast<int>(maths_.size()); }
 

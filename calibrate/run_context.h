@@ -4,6 +4,7 @@
 
 #include <stop_token>
 
+#include "calibrate/host_math.h"
 #include "calibrate/work_folder.h"
 #include "common/server/log.h"
 #include "common/server/progress.h"
@@ -15,6 +16,7 @@ struct RunContext {
   WorkFolder& work;
   std::stop_token stop;  // set when the operator wants the run to end; what is done is kept
   ProgressStyle progress;
+  MathDevice device = {};  // that products of the fits run on
 };
 
 }  // namespace scd

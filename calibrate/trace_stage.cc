@@ -11,10 +11,11 @@ namespace {
 
 constexpr char kRecord[] = "traces";
 constexpr char kScratchFile[] = "rows.scratch";
+constexpr std::size_t kFirstPart = 2;
 constexpr std::size_t kPieceFields = 5;
 
 Digest StageDigest(const Digest& inputs, const TraceShape& shape, const TraceStageOptions& options) {
-  DigestBuilder builder("scd.calibrate.traces.v1");
+  DigestBuilder builder("scd.calibrate.traces.v2");
   builder.AddDigest(inputs)
       .AddInt(options.native_head)
       .AddInt(options.hold_out_every)
@@ -45,6 +46,7 @@ class TraceStage {
 
  private:
   void StartAnew();
+  absl::Status CheckComputedBy(const WorkRecord& record) const;
   absl::Status Load(const WorkRecord& record);
   absl::Status CheckSpace() const;
   absl::Status Save();
@@ -87,7 +89,26 @@ void TraceStage::StartAnew() {
   prefixes_done_ = prefixes_saved_ = 0;
 }
 
+// A record: prefixes done, the text of computed_by as its length and characters, then the pieces.
+absl::Status TraceStage::CheckComputedBy(const WorkRecord& record) const {
+  const auto malformed = [] { return absl::DataLossError("the record of the traces is too short"); };
+  if (record.integers.size() < kFirstPart) return malformed();
+  const std::int64_t length = record.integers[1];
+  if (length < 0 || length > static_cast<std::int64_t>(record.integers.size() - kFirstPart)) {
+    return malformed();
+  }
+  const auto first = record.integers.begin() + kFirstPart;
+  std::string computed_by;
+  for (auto it = first; it != first + length; ++it) computed_by += static_cast<char>(*it);
+  if (computed_by == options_.computed_by) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "work_dir: ", context_.work.File(kRecord), ": ", record.integers[0], " of ", prefixes_.size(),
+      " prefixes were computed by \"", computed_by, "\", this run computes by \"", options_.computed_by,
+      "\", and all rows of a run are computed alike. Go on with the former, or give another work_dir"));
+}
+
 absl::Status TraceStage::Load(const WorkRecord& record) {
+  SCD_RETURN_IF_ERROR(CheckComputedBy(record));
   absl::Span<const double> numbers = record.numbers;
   for (auto* all : {&traces_.k, &traces_.v}) {
     for (PairMoments& moments : *all) {
@@ -97,10 +118,10 @@ absl::Status TraceStage::Load(const WorkRecord& record) {
       numbers.remove_prefix(size);
     }
   }
-  if (record.integers.empty()) return absl::DataLossError("the record of the traces is empty");
   prefixes_done_ = prefixes_saved_ = record.integers[0];
   std::vector<TracePiece> pieces;
-  for (std::size_t i = 1; i + kPieceFields <= record.integers.size(); i += kPieceFields) {
+  for (std::size_t i = kFirstPart + static_cast<std::size_t>(record.integers[1]);
+       i + kPieceFields <= record.integers.size(); i += kPieceFields) {
     const std::int64_t* f = &record.integers[i];
     pieces.push_back(
         {.prefix = f[0], .first_position = f[1], .rows = f[2], .held_out = f[3] != 0, .offset = f[4]});
@@ -132,10 +153,14 @@ absl::Status TraceStage::Resume() {
 
 absl::Status TraceStage::Save() {
   if (prefixes_saved_ == prefixes_done_) return absl::OkStatus();
+  SCD_RETURN_IF_ERROR(workers_.Run(2 * shape_.num_layers, [&](HostMath& math, std::int64_t job) {
+    return (job % 2 == 0 ? traces_.k : traces_.v)[static_cast<std::size_t>(job / 2)].Settle(math);
+  }));
   // The rows first: a record never promises rows that the disk does not have.
   SCD_RETURN_IF_ERROR(traces_.store->Flush());
   WorkRecord record;
-  record.integers.push_back(prefixes_done_);
+  record.integers = {prefixes_done_, static_cast<std::int64_t>(options_.computed_by.size())};
+  record.integers.insert(record.integers.end(), options_.computed_by.begin(), options_.computed_by.end());
   for (const TracePiece& p : traces_.store->pieces()) {
     record.integers.insert(record.integers.end(),
                            {p.prefix, p.first_position, p.rows, std::int64_t{p.held_out}, p.offset});
@@ -144,7 +169,7 @@ absl::Status TraceStage::Save() {
     for (const PairMoments& moments : *all) {
       const std::size_t begin = record.numbers.size();
       record.numbers.resize(begin + static_cast<std::size_t>(moments.num_state_values()));
-      moments.SaveState(absl::MakeSpan(record.numbers).subspan(begin));
+      SCD_RETURN_IF_ERROR(moments.SaveState(absl::MakeSpan(record.numbers).subspan(begin)));
     }
   }
   SCD_RETURN_IF_ERROR(context_.work.Write(kRecord, digest_, record));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ struct TraceStageOptions {
   std::int64_t hold_out_every = 10;  // of so many prefixes the last one takes part in no fit
   std::int64_t pass_tokens = 512;
   std::int64_t checkpoint_prefixes = 10;
+  std::string computed_by = {};  // Backend::Describe(): rows of one run are all computed alike
 };
 
 struct Traces {
@@ -36,7 +38,8 @@ struct Traces {
 bool IsHeldOut(std::int64_t prefix, std::int64_t num_prefixes, std::int64_t hold_out_every);
 
 // `inputs`: digest of both models and the corpus; the options and the shape are added here. CANCELLED when
-// the run is stopped, with the state kept.
+// the run is stopped, with the state kept; FAILED_PRECONDITION where an earlier run of the same inputs
+// computed by something else, of which nothing is overwritten.
 absl::StatusOr<Traces> RunTraceStage(const RunContext& context, const Transformer& producer,
                                      const Transformer& consumer, const TraceShape& shape,
                                      const Prefixes& prefixes, const TraceStageOptions& options,

@@ -114,7 +114,7 @@ TEST_F(PairMomentsTest, GoingOnFromASavedStateGivesTheSameBits) {
   PairMoments first(kDimA, kDimB, true);
   for (PairMoments* m : {&whole, &first}) Add(*m, rows, 0, 700);
   std::vector<double> state(static_cast<std::size_t>(first.num_state_values()));
-  first.SaveState(absl::MakeSpan(state));
+  ASSERT_TRUE(first.SaveState(absl::MakeSpan(state)).ok());
   PairMoments second(kDimA, kDimB, true);
   second.LoadState(state);
   for (PairMoments* m : {&whole, &second}) Add(*m, rows, 700, 600);
