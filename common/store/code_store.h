@@ -55,6 +55,9 @@ class CodeStore {
   // chains before what they need to be found. A block larger than the whole store is not kept. Never waits
   // for files or servers: where writing takes time it comes later.
   virtual void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) = 0;
+  // The block that the last key names was found in a faster place. Where other machines look here too, and it
+  // is missing, it is kept, if that is no effort now; else nothing happens.
+  virtual void Offer(absl::Span<const Digest> /*chain*/, std::shared_ptr<const CodeBlock> /*block*/) {}
   // Of each place, in the order in which they are asked.
   virtual std::vector<CodeStoreStats> stats() const = 0;
 };

@@ -196,23 +196,31 @@ absl::Status RedisCodeStore::Delete(RedisConnection& connection, absl::Span<cons
 // --- writing ---
 
 void RedisCodeStore::Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) {
-  const Digest& key = chain.back();
-  const auto bytes = static_cast<std::int64_t>(BlockRecordBytes(*block));
-  if (bytes > options_.max_value_bytes || Expired(block->created)) return;
+  if (Enqueue(chain.back(), std::move(block), options_.max_queued_bytes)) return;
   {
     const absl::MutexLock lock(&mutex_);
-    if (waiting_.contains(key)) return;
-    if (queued_bytes_ + bytes <= options_.max_queued_bytes) {
-      waiting_.insert(key);
-      queue_.push_back({.key = key, .block = std::move(block), .bytes = bytes});
-      queued_bytes_ += bytes;
-      return;
-    }
     ++counts_.queue_drops;
   }
   queue_warnings_.Warn(absl::StrCat("code store: redis at ", options_.server.ToString(), ": more than ",
                                     options_.max_queued_bytes >> 20,
                                     " MiB wait to be written; blocks are not kept there"));
+}
+
+void RedisCodeStore::Offer(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) {
+  if (link_.up()) Enqueue(chain.back(), std::move(block), options_.max_queued_bytes / 2);
+}
+
+bool RedisCodeStore::Enqueue(const Digest& key, std::shared_ptr<const CodeBlock> block,
+                             std::int64_t max_queued_bytes) {
+  const auto bytes = static_cast<std::int64_t>(BlockRecordBytes(*block));
+  if (bytes > options_.max_value_bytes || Expired(block->created)) return true;
+  const absl::MutexLock lock(&mutex_);
+  if (waiting_.contains(key)) return true;
+  if (queued_bytes_ + bytes > max_queued_bytes) return false;
+  waiting_.insert(key);
+  queue_.push_back({.key = key, .block = std::move(block), .bytes = bytes});
+  queued_bytes_ += bytes;
+  return true;
 }
 
 void RedisCodeStore::Run() {

@@ -70,6 +70,9 @@ class RedisCodeStore : public CodeStore {
   }
   bool asks_others() const override { return true; }
   void Insert(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
+  // Waits for its turn beside what is inserted, which has at least half of the queue to itself; nothing is
+  // counted or said where there is no room, or the server is away.
+  void Offer(absl::Span<const Digest> chain, std::shared_ptr<const CodeBlock> block) override;
   // The server's memory is its own: no sizes, and nothing of what it evicts.
   std::vector<CodeStoreStats> stats() const override;
 
@@ -116,6 +119,8 @@ class RedisCodeStore : public CodeStore {
                          absl::Span<const std::int64_t> lengths, Found& found) const;
   absl::Status Delete(RedisConnection& connection, absl::Span<const Digest> keys) const;
 
+  // False where then more than so many bytes would wait. What cannot be kept there at all counts as done.
+  bool Enqueue(const Digest& key, std::shared_ptr<const CodeBlock> block, std::int64_t max_queued_bytes);
   void Run();
   std::vector<Task> TakeBatch();
   // Writes those that are not there yet, and adds those that came to be there, or already were, to

@@ -14,6 +14,9 @@ void TieredCodeStore::Learn(std::size_t index, absl::Span<const Digest> keys, st
     if (index > 0) block = CopyToMemory(*block);
     const absl::Span<const Digest> chain = keys.first(++known);
     for (std::size_t faster = 0; faster < index; ++faster) tiers_[faster]->Insert(chain, block);
+    for (std::size_t slower = index + 1; index > 0 && slower < tiers_.size(); ++slower) {
+      tiers_[slower]->Offer(chain, block);
+    }
     blocks.push_back(std::move(block));
   }
 }

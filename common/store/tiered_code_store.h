@@ -17,7 +17,8 @@ class TieredCodeStore : public CodeStore {
   explicit TieredCodeStore(std::vector<std::unique_ptr<CodeStore>> tiers);
 
   // Each tier is asked for what those before it do not know. What it knows goes to all of those, and is given
-  // as a copy in memory: nothing holds on to a slower tier's files or replies.
+  // as a copy in memory: nothing holds on to a slower tier's files or replies. What no memory knew is offered
+  // to the tiers behind it.
   std::vector<std::shared_ptr<const CodeBlock>> FindPrefix(absl::Span<const Digest> keys) override;
   std::vector<std::shared_ptr<const CodeBlock>> FindAtOnce(absl::Span<const Digest> keys,
                                                            std::size_t first) override;
@@ -28,7 +29,8 @@ class TieredCodeStore : public CodeStore {
 
  private:
   using Blocks = std::vector<std::shared_ptr<const CodeBlock>>;
-  // Takes what tier `index` found behind the first `known` keys into the faster ones, and into `blocks`.
+  // Takes what tier `index` found behind the first `known` keys into the faster ones, and into `blocks`, and
+  // offers it to the slower ones where the first tier did not have it.
   void Learn(std::size_t index, absl::Span<const Digest> keys, std::size_t known, Blocks found,
              Blocks& blocks);
 
