@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   scd::RegisterAttention(rig);
   scd::RegisterPointwise(rig);
   scd::RegisterRebuild(rig);
+  scd::RegisterShards(rig);
   scd::RegisterPayloads(rig);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -211,4 +211,5 @@ page=docs/RESULTS.md
 prefixes=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["calibration"]["num_prefixes"])' "$bundle/manifest.json")
 { sed "s/{prefixes}/$prefixes/" tools/report/results_head.md; tail -n +2 "$out/report/report.md"; echo; python3 tools/report/speed.py "${speed[@]}"; } > "$page.new"
 mv "$page.new" "$page"
+[ "$quick" = yes ] || python3 tools/report/performance_model.py  # holds its formulas against the times on that page
 say "done: $page and $out/report/report.html"

@@ -79,6 +79,7 @@ void RegisterQuantisedProducts(Rig& rig);
 void RegisterAttention(Rig& rig);
 void RegisterPointwise(Rig& rig);
 void RegisterRebuild(Rig& rig);
+void RegisterShards(Rig& rig);
 void RegisterPayloads(Rig& rig);
 
 }  // namespace scd
