@@ -14,6 +14,7 @@
 #include "calibrate/device_memory.h"
 #include "calibrate/pair_moments.h"
 #include "common/bundle/bundle.h"
+#include "common/config/yaml_document.h"
 #include "tests/calibrate/tiny_run.h"
 
 namespace scd {
@@ -164,7 +165,8 @@ class DeviceRunTest : public ::testing::Test {
     config.patch.candidates = {1, 2};
     config.patch.count = 1;
     config.aligner = {.mlp_width = 32, .max_epochs = 1};
-    config.selective.profile = false;
+    config.selective.prefixes = 1;
+    config.selective.sizes = std::vector<std::int64_t>{2};
     config.fused.training.mlp_width = 16;
     config.fused.training.max_epochs = 1;
     config.entropy.distortions = {0.05};
@@ -253,6 +255,36 @@ TEST_F(DeviceRunTest, AnotherDeviceDoesNotGoOnWithTheRowsOfTheFirst) {
   const absl::Status status = Run(other_threads);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(log_.text, HasSubstr("traces: 24 of 24 prefixes were done by an earlier run"));
+}
+
+TEST_F(DeviceRunTest, TheModelsWriteTheirOwnPrefixesThere) {
+  testing::WriteFile(dir_.File("seeds.txt"), "The city\nA river\nOne day\n");
+  CalibrateConfig config = Config(Shim(), "own");
+  config.corpus.sources = {
+      {.kind = CorpusSourceKind::kSelfSample, .path = dir_.File("seeds.txt"), .limit = 4, .num_tokens = 30}};
+  config.corpus.hold_out_every = 2;
+  config.patch.layers = std::vector<std::int64_t>();
+  config.patch.candidates.reset();
+  config.fused.rank = 0;
+  config.entropy.distortions.clear();
+  const absl::Status status = Run(config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(log_.text, HasSubstr("bundle "));
+}
+
+TEST(DeviceConfigTest, TheSectionCudaIsThatOfTheDaemons) {
+  const auto document = YamlDocument::Parse(
+      "producer: {path: a}\nconsumer: {path: b}\noutput: out\nwork_dir: work\ndevice: cuda\n"
+      "cuda: {plugin: lib.so, device: 2, scratch_mib: 64}\n",
+      "calibrate.yaml");
+  YamlReader reader(*document);
+  CalibrateConfig config;
+  ReadCalibrateConfig(reader.root(), &config);
+  ASSERT_TRUE(reader.Finish().ok());
+  EXPECT_EQ(config.backend.device, "cuda");
+  EXPECT_EQ(config.backend.cuda.plugin, "lib.so");
+  EXPECT_EQ(config.backend.cuda.device, 2);
+  EXPECT_EQ(config.backend.cuda.scratch_mib, 64);
 }
 
 TEST_F(DeviceRunTest, CheckingSaysWhyThereIsNoDevice) {
