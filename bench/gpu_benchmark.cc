@@ -159,6 +159,10 @@ int Main(int argc, char** argv) {
   app.add_option("--steps", options.steps, "tokens decoded of each sequence")->check(CLI::Range(1, 4096));
   app.add_option("--chunk", options.chunk, "tokens that go through the model together")
       ->check(CLI::Range(1, 65536));
+  app.add_option("--product-rows", options.product_rows, "of the product that others are compared with")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--copy-mib", options.copy_mib, "MiB of the copy on the device")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--links", options.links_gbit_per_s, "rates that wire times are computed for, Gbit/s")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)

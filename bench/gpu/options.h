@@ -21,6 +21,8 @@ struct GpuBenchmarkOptions {
   std::int64_t context = 0;                // tokens before the decoded ones
   std::int64_t steps = 0;                  // tokens decoded of each sequence
   std::int64_t chunk = 0;                  // tokens of a prompt that go through the model together
+  std::int64_t product_rows = 0;           // of the product that others are compared with
+  std::int64_t copy_mib = 0;               // of the copy on the device
 
   std::vector<double> links_gbit_per_s = {1, 10, 25, 100, 200};
   int repeats = 5;               // runs of each measurement, after one to warm up

@@ -89,6 +89,8 @@ absl::StatusOr<BenchmarkShape> MakeShape(const GpuBenchmarkOptions& options) {
   if (options.context > 0) s.context = options.context;
   if (options.steps > 0) s.steps = options.steps;
   if (options.chunk > 0) s.chunk = options.chunk;
+  if (options.product_rows > 0) s.product_rows = options.product_rows;
+  if (options.copy_mib > 0) s.copy_bytes = options.copy_mib << 20;
   std::sort(s.tokens.begin(), s.tokens.end());
 
   const std::int64_t native = s.bundle.native_head + s.bundle.native_tail + 1;
