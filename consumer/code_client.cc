@@ -17,7 +17,8 @@ constexpr int kLastReconnectMs = 500;
 class GrpcCodeClient final : public CodeClient {
  public:
   GrpcCodeClient(const CodeClientOptions& options, const PeerIdentity& expected)
-      : peer_(std::make_shared<ProducerPeer>(MakeChannel(options), options, expected)) {}
+      : peer_(std::make_shared<ProducerPeer>([options] { return MakeChannel(options); }, options, expected)) {
+  }
 
   std::shared_ptr<CodeStream> Prepare(CodeRequest request, std::shared_ptr<CodeSink> sink) override {
     return std::make_shared<GrpcCodeStream>(peer_, std::move(request), std::move(sink));

@@ -29,6 +29,7 @@ struct CodeRequest {
   TokenRange range;  // codes are wanted for these positions
   std::int64_t max_uncoded_tokens = 0;
   bool no_code_store = false;           // a fresh prefill of everything
+  bool connect_anew = false;            // a producer that was away just now is tried once more, at once
   std::shared_ptr<RequestTrace> trace;  // null: not traced
   absl::Time deadline = absl::InfiniteFuture();
 };

@@ -27,6 +27,8 @@ GrpcCodeStream::GrpcCodeStream(std::shared_ptr<ProducerPeer> peer, CodeRequest r
 
 void GrpcCodeStream::Start() {
   self_ = shared_from_this();
+  if (request_.connect_anew) peer_->ConnectAnew();
+  stub_ = peer_->stub();
   // Once for each connection: asked every time it would cost each prompt a round trip.
   if (peer_->proved()) {
     StartPrefill();
@@ -39,8 +41,8 @@ void GrpcCodeStream::StartHandshake() {
   waiting_.emplace(trace(), TraceTrack::kTransfer, "handshake");
   info_context_.set_deadline(
       absl::ToChronoTime(std::min(request_.deadline, absl::Now() + peer_->options().connect_timeout)));
-  peer_->stub().async()->Info(&info_context_, &info_request_, &info_,
-                              [this](const grpc::Status& status) { OnHandshakeDone(status); });
+  stub_->async()->Info(&info_context_, &info_request_, &info_,
+                       [this](const grpc::Status& status) { OnHandshakeDone(status); });
 }
 
 void GrpcCodeStream::OnHandshakeDone(const grpc::Status& status) {
@@ -49,7 +51,7 @@ void GrpcCodeStream::OnHandshakeDone(const grpc::Status& status) {
   if (const absl::Status identity = CheckProducerInfo(peer_->expected(), info_); !identity.ok()) {
     return End({TransferReason::kHandshake, identity});
   }
-  peer_->SetProved(true);
+  peer_->SetProved(stub_.get(), true);
   StartPrefill();
 }
 
@@ -65,7 +67,7 @@ void GrpcCodeStream::StartPrefill() {
   prefill_request_.set_max_uncoded_tokens(static_cast<std::uint32_t>(request_.max_uncoded_tokens));
   prefill_request_.set_no_store(request_.no_code_store);
   context_.set_deadline(absl::ToChronoTime(request_.deadline));
-  peer_->stub().async()->Prefill(&context_, &prefill_request_, this);
+  stub_->async()->Prefill(&context_, &prefill_request_, this);
   // Reads are also started from Release: the hold keeps OnDone away until the last of them.
   AddHold();
   StartRead(&response_);
@@ -211,7 +213,7 @@ void GrpcCodeStream::OnDone(const grpc::Status& status) {
   if (outcome.ok() && !trailer_seen_) {
     outcome = {TransferReason::kIncomplete, absl::DataLossError("the stream ended without a trailer")};
   }
-  if (!outcome.ok() && outcome.reason != TransferReason::kCancelled) peer_->SetProved(false);
+  if (!outcome.ok() && outcome.reason != TransferReason::kCancelled) peer_->SetProved(stub_.get(), false);
   End(outcome);
 }
 

@@ -52,7 +52,8 @@ class GrpcCodeStream final : public CodeStream,
 
   const std::shared_ptr<ProducerPeer> peer_;
   const CodeRequest request_;
-  std::optional<TraceSpan> waiting_;  // for the handshake, then for the first frame
+  std::shared_ptr<v1::Producer::Stub> stub_;  // from Start on
+  std::optional<TraceSpan> waiting_;          // for the handshake, then for the first frame
   std::shared_ptr<CodeSink> sink_;
   const absl::Time start_ = absl::Now();
   std::shared_ptr<GrpcCodeStream> self_;

@@ -8,25 +8,41 @@
 
 namespace scd {
 
-ProducerPeer::ProducerPeer(std::shared_ptr<grpc::Channel> channel, const CodeClientOptions& options,
-                           const PeerIdentity& expected)
-    : channel_(std::move(channel)),
-      stub_(v1::Producer::NewStub(channel_)),
+ProducerPeer::ProducerPeer(std::function<std::shared_ptr<grpc::Channel>()> make_channel,
+                           const CodeClientOptions& options, const PeerIdentity& expected)
+    : make_channel_(std::move(make_channel)),
       options_(options),
-      expected_(expected) {}
+      expected_(expected),
+      channel_(make_channel_()),
+      stub_(v1::Producer::NewStub(channel_)) {}
+
+std::shared_ptr<v1::Producer::Stub> ProducerPeer::stub() {
+  absl::MutexLock lock(&mutex_);
+  return stub_;
+}
+
+void ProducerPeer::ConnectAnew() {
+  absl::MutexLock lock(&mutex_);
+  if (channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+  channel_ = make_channel_();
+  stub_ = v1::Producer::NewStub(channel_);
+  // Whoever comes after this one finds it connecting, and waits for the same try.
+  channel_->GetState(/*try_to_connect=*/true);
+  proved_ = false;
+}
 
 bool ProducerPeer::proved() {
+  absl::MutexLock lock(&mutex_);
   // A lost connection leaves the channel idle until the next call, so a state other than READY is always seen
   // here.
   const bool connected = channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
-  absl::MutexLock lock(&mutex_);
   if (!connected) proved_ = false;
   return proved_;
 }
 
-void ProducerPeer::SetProved(bool proved) {
+void ProducerPeer::SetProved(const v1::Producer::Stub* stub, bool proved) {
   absl::MutexLock lock(&mutex_);
-  proved_ = proved;
+  if (stub == stub_.get()) proved_ = proved;
 }
 
 TransferOutcome ProducerPeer::Explain(const grpc::Status& status, bool stream_began) const {

@@ -3,6 +3,7 @@
 #ifndef SCD_CONSUMER_PRODUCER_PEER_H_
 #define SCD_CONSUMER_PRODUCER_PEER_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
@@ -18,17 +19,22 @@ namespace scd {
 
 class ProducerPeer {
  public:
-  ProducerPeer(std::shared_ptr<grpc::Channel> channel, const CodeClientOptions& options,
+  ProducerPeer(std::function<std::shared_ptr<grpc::Channel>()> make_channel, const CodeClientOptions& options,
                const PeerIdentity& expected);
 
-  v1::Producer::Stub& stub() { return *stub_; }
+  // For calls; they may outlast the present connection.
+  std::shared_ptr<v1::Producer::Stub> stub();
+  // After a failed try to connect gRPC lets calls fail until the time for the next one has come. From here on
+  // they wait for a try that begins now, together where there are many.
+  void ConnectAnew();
   const PeerIdentity& expected() const { return expected_; }
   const CodeClientOptions& options() const { return options_; }
 
   // Whether the connection that the next call takes has passed the handshake. A connection that was lost has
   // to pass it again.
   bool proved();
-  void SetProved(bool proved);
+  // What a call through `stub` has shown; nothing where that is not the present one any more.
+  void SetProved(const v1::Producer::Stub* stub, bool proved);
 
   // Why a call to this producer failed. `stream_began`: its header had arrived.
   TransferOutcome Explain(const grpc::Status& status, bool stream_began) const;
@@ -36,11 +42,12 @@ class ProducerPeer {
   TransferOutcome ExplainHandshake(const grpc::Status& status, absl::Time deadline) const;
 
  private:
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Producer::Stub> stub_;
+  const std::function<std::shared_ptr<grpc::Channel>()> make_channel_;
   const CodeClientOptions options_;
   const PeerIdentity expected_;
   absl::Mutex mutex_;
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<v1::Producer::Stub> stub_ ABSL_GUARDED_BY(mutex_);
   bool proved_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

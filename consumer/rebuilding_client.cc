@@ -63,6 +63,7 @@ class RebuildingTransfer final : public Transfer,
     request.range = job_.range;
     request.max_uncoded_tokens = job_.max_uncoded_tokens;
     request.no_code_store = job_.no_code_store;
+    request.connect_anew = job_.connect_anew;
     request.deadline = job_.deadline;
     request.trace = job_.trace;
     std::shared_ptr<CodeStream> stream = client.Prepare(std::move(request), shared_from_this());

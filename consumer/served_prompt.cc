@@ -62,6 +62,7 @@ void ServedPrompt::OnAdmitted(EngineRequestId id, std::shared_ptr<Sequence> sequ
   job.deadline = absl::Now() + std::max(absl::ZeroDuration(), prompt_.transfer_timeout - waited_for_blocks_);
   job.max_uncoded_tokens = prompt_.max_uncoded_tokens;
   job.no_code_store = prompt_.no_code_store;
+  job.connect_anew = prompt_.policy == TransferPolicy::kRequire;
   job.trace = trace_;
   job.sequence = std::move(sequence);
   job.done = [self = shared_from_this(), id](const TransferResult& result) {

@@ -69,6 +69,7 @@ struct TransferJob {
   absl::Time deadline = absl::InfiniteFuture();
   std::int64_t max_uncoded_tokens = 0;  // before range.end that may stay empty
   bool no_code_store = false;           // a fresh prefill of everything
+  bool connect_anew = false;            // a producer that was away just now is tried once more, at once
   std::shared_ptr<RequestTrace> trace;  // null: not traced
   std::shared_ptr<Sequence> sequence;
   // Called exactly once, from a thread of the client, never from inside Start or Cancel.

@@ -107,6 +107,26 @@ TEST_F(TinyPairTest, RestartedProducerIsFoundAgain) {
   EXPECT_EQ(after.ids, before.ids);
 }
 
+// However short ago others found it away.
+TEST_F(TinyPairTest, RequiredRequestTriesAProducerThatIsBackAtOnce) {
+  const Answer before = Generate("scd", v1::POLICY_REQUIRE);
+  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
+  for (int round = 0; round < 3; ++round) {
+    pair_->KillProducer();
+    std::jthread others([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) Generate("scd", v1::POLICY_PREFER);
+    });
+    // Who requires it hears at once that it is away.
+    const Answer away = Generate("scd", v1::POLICY_REQUIRE);
+    EXPECT_EQ(away.status.error_code(), grpc::StatusCode::UNAVAILABLE) << away.status.error_message();
+    EXPECT_LT(away.seconds, 1.5);
+    ASSERT_TRUE(pair_->RestartProducer().ok());
+    const Answer after = Generate("scd", v1::POLICY_REQUIRE);
+    ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+    EXPECT_EQ(after.ids, before.ids);
+  }
+}
+
 TEST_F(TinyPairTest, SigtermEndsBothInOrder) {
   ASSERT_TRUE(Generate("scd", v1::POLICY_REQUIRE).status.ok());
   for (DaemonProcess* daemon : {&pair_->consumer(), &pair_->producer()}) {
