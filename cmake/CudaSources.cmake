@@ -9,10 +9,11 @@ set(SCD_CUDA_KERNEL_SOURCES
   ${scd_cuda_folder}/pointwise.cu
   ${scd_cuda_folder}/quantized.cu)
 set(SCD_CUDA_HOST_SOURCES
+  ${scd_cuda_folder}/arena.cc
   ${scd_cuda_folder}/cuda_attention.cc
   ${scd_cuda_folder}/cuda_backend.cc
-  ${scd_cuda_folder}/cuda_copy.cc
   ${scd_cuda_folder}/cuda_codes.cc
+  ${scd_cuda_folder}/cuda_copy.cc
   ${scd_cuda_folder}/cuda_kv.cc
   ${scd_cuda_folder}/cuda_memory.cc
   ${scd_cuda_folder}/cuda_status.cc
@@ -22,8 +23,8 @@ set(SCD_CUDA_HOST_SOURCES
   ${scd_cuda_folder}/product.cc)
 set(SCD_CUDA_SHARED_SOURCES
   ${PROJECT_SOURCE_DIR}/kernels/checks.cc
-  ${PROJECT_SOURCE_DIR}/kernels/dtype.cc
   ${PROJECT_SOURCE_DIR}/kernels/code_checks.cc
+  ${PROJECT_SOURCE_DIR}/kernels/dtype.cc
   ${PROJECT_SOURCE_DIR}/kernels/kv_checks.cc
   ${PROJECT_SOURCE_DIR}/kernels/quantized_matrix.cc
   ${PROJECT_SOURCE_DIR}/kernels/tensor_view.cc)

@@ -16,14 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "kernels/paged_kv.h"
 #include "kernels/grouped_integers.h"
+#include "kernels/paged_kv.h"
 #include "kernels/quantized_matrix.h"
 #include "kernels/rope_table.h"
 #include "kernels/tensor_view.h"
@@ -110,6 +111,13 @@ struct MatMulOptions {
 
 enum class KvPart : std::uint8_t { kK, kV };
 
+// Where DecodeManyIntoKv puts its columns of one part of one layer.
+struct KvTarget {
+  KvPart part = KvPart::kK;
+  const RopeTable* rope = nullptr;  // nullptr: as they are
+  PagedKv kv;
+};
+
 struct GemmOptions {
   bool transpose_a = false;  // a is stored [k, m]
   bool transpose_b = false;  // b is stored [n, k]
@@ -122,7 +130,6 @@ struct AttentionOptions {
   std::int64_t sliding_window = 0;  // row at position p attends to (p - sliding_window, p]; 0: no window
 };
 
-class Backend {
 inline constexpr std::int64_t kMaxTopLogits = 256;
 
 struct TopLogitsOut {
@@ -133,6 +140,7 @@ struct TopLogitsOut {
   TensorView sums;
 };
 
+class Backend {
  public:
   virtual ~Backend() = default;
 
@@ -145,12 +153,15 @@ struct TopLogitsOut {
   // --- memory and order ---
   // RESOURCE_EXHAUSTED where the memory is not there.
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) = 0;
+  // Device memory that Allocate may still give, where the device has memory of its own; nullopt: it is the
+  // host's.
+  virtual absl::StatusOr<std::optional<std::int64_t>> FreeDeviceBytes() { return std::nullopt; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use = StreamUse::kOps) = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   virtual absl::Status Record(Event& event, Stream& stream) = 0;
   virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
-  // The host waits for what was queued before the event was last recorded; an event that never was is reached.
-  // Bad indices are Synchronize's to report.
+  // The host waits for what was queued before the event was last recorded; an event that never was is
+  // reached. Bad indices are Synchronize's to report.
   virtual absl::Status Await(const Event& event) = 0;
   // Whether Await would not wait.
   virtual absl::StatusOr<bool> Reached(const Event& event) = 0;
@@ -199,10 +210,6 @@ struct TopLogitsOut {
   // out[tokens, dim] = table[ids[tokens]]; table [vocabulary, dim] f32, f16 or bf16; ids i32, each checked.
   virtual absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) = 0;
 
-  // --- KV cache ---
-  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages,
-  // in their dtype: to bf16 rounded to nearest, to i8 with scale = largest magnitude of the vector / 127.
-  // Either k or v may be an empty view: then only the other is written.
   // --- codes ---
   // rows [n, columns] -> bytes [layout.BytesOf(n)] u8, the same on every backend.
   virtual absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
@@ -220,6 +227,10 @@ struct TopLogitsOut {
   virtual absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
                                  const TopLogitsOut& best) = 0;
 
+  // --- KV cache ---
+  // Puts k (after RoPE) and v [tokens, kv_heads, head_dim] at positions [tokens] i32 of one sequence's pages,
+  // in their dtype: to bf16 rounded to nearest, to i8 with scale = largest magnitude of the vector / 127.
+  // Either k or v may be an empty view: then only the other is written.
   virtual absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v,
                                ConstTensorView positions, const PagedKv& kv) = 0;
 
@@ -229,6 +240,11 @@ struct TopLogitsOut {
   virtual absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
                                     KvPart part, ConstTensorView positions, const RopeTable* rope,
                                     const PagedKv& kv) = 0;
+
+  // The same for several parts and layers with one product: decoder [targets d_kv, rank], cut between the
+  // targets. Their pages have one shape.
+  virtual absl::Status DecodeManyIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                        ConstTensorView positions, absl::Span<const KvTarget> targets) = 0;
 
   // Causal attention of q (after RoPE) [rows, heads, head_dim] over paged KV, grouped queries (heads is a
   // multiple of the pages' kv_heads); out [rows, heads, head_dim]. Sequences' rows do not overlap. Never

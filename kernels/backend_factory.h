@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,9 @@ struct CudaOptions {
   // Path of the backend's shared library; empty: beside the program, or in ../lib/scd from there.
   std::string plugin = {};
   int device = 0;  // which GPU, as the driver counts them
+  // MiB of device memory taken at start, from which all that is allocated later comes; nullopt: what is free
+  // but for a reserve of the driver's; 0: none, each allocation is the driver's.
+  std::optional<std::int64_t> memory_mib = 0;
   // MiB of device memory that each stream has for what ops need besides their operands. Long inputs are
   // worked on in pieces that fit.
   std::int64_t scratch_mib = 128;

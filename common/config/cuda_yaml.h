@@ -7,7 +7,7 @@
 
 namespace scd {
 
-// plugin, device, scratch_mib; matters where `device` of the root is cuda.
+// plugin, device, memory_mib, scratch_mib; matters where `device` of the root is cuda.
 void ReadCudaOptions(YamlSection section, CudaOptions* options);
 
 }  // namespace scd

@@ -23,6 +23,11 @@ using cuda::ToStatus;
 
 constexpr int kLeastComputeCapability = 8;
 constexpr std::int64_t kMostScratchMib = 65536;
+constexpr std::int64_t kMostMemoryMib = 1 << 24;
+
+std::string SetAside(const cuda::DeviceMemory& memory) {
+  return memory.set_aside_mib() == 0 ? "" : absl::StrCat(" of which ", memory.set_aside_mib(), " are taken");
+}
 
 }  // namespace
 
@@ -31,6 +36,10 @@ absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Create(const BackendOption
   if (cuda_options.scratch_mib < 1 || cuda_options.scratch_mib > kMostScratchMib) {
     return absl::InvalidArgumentError(
         absl::StrCat("scratch_mib is ", cuda_options.scratch_mib, ", expected 1 to ", kMostScratchMib));
+  }
+  if (cuda_options.memory_mib.value_or(0) < 0 || cuda_options.memory_mib.value_or(0) > kMostMemoryMib) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory_mib is ", *cuda_options.memory_mib, ", expected 0 to ", kMostMemoryMib));
   }
   int count = 0;
   SCD_RETURN_IF_ERROR(ToStatus("looking for a GPU", cudaGetDeviceCount(&count)));
@@ -50,21 +59,24 @@ absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Create(const BackendOption
   }
   SCD_RETURN_IF_ERROR(ToStatus(absl::StrCat("kernels for ", gpu), cuda::CheckKernels()));
   SCD_ASSIGN_OR_RETURN(auto library, cuda::GemmLibrary::Create());
+  SCD_ASSIGN_OR_RETURN(auto memory, cuda::DeviceMemory::Create(cuda_options.memory_mib));
   const DType product_dtype = options.math == MathMode::kF32 ? DType::kF32 : DType::kBF16;
   std::string description =
       absl::StrCat("cuda: ", gpu, ", ", properties.multiProcessorCount, " multiprocessors, ",
-                   properties.totalGlobalMem >> 20, " MiB, ", library->Describe(), ", products in ",
-                   product_dtype == DType::kF32 ? "f32" : "bf16");
+                   properties.totalGlobalMem >> 20, " MiB", SetAside(*memory), ", ", library->Describe(),
+                   ", products in ", product_dtype == DType::kF32 ? "f32" : "bf16");
   return absl::WrapUnique<Backend>(
       new CudaBackend(index, static_cast<std::size_t>(cuda_options.scratch_mib) << 20, product_dtype,
-                      std::move(library), std::move(description)));
+                      std::move(memory), std::move(library), std::move(description)));
 }
 
 CudaBackend::CudaBackend(int device_index, std::size_t scratch_bytes, DType product_dtype,
+                         std::shared_ptr<cuda::DeviceMemory> memory,
                          std::unique_ptr<cuda::GemmLibrary> library, std::string description)
     : device_index_(device_index),
       scratch_bytes_(scratch_bytes),
       product_dtype_(product_dtype),
+      memory_(std::move(memory)),
       library_(std::move(library)),
       description_(std::move(description)) {}
 
@@ -72,20 +84,33 @@ absl::Status CudaBackend::UseDevice() const {
   return ToStatus("cudaSetDevice", cudaSetDevice(device_index_));
 }
 
-absl::StatusOr<cuda::CudaStream*> CudaBackend::Use(Stream& stream) const {
+absl::StatusOr<cuda::CudaStream*> CudaBackend::UseAny(Stream& stream) const {
   auto* own = dynamic_cast<cuda::CudaStream*>(&stream);
   if (own == nullptr) return absl::InvalidArgumentError("stream belongs to another backend");
   SCD_RETURN_IF_ERROR(UseDevice());
   return own;
 }
 
+absl::StatusOr<cuda::CudaStream*> CudaBackend::Use(Stream& stream) const {
+  SCD_ASSIGN_OR_RETURN(cuda::CudaStream * own, UseAny(stream));
+  if (own->for_copies()) return absl::InvalidArgumentError("stream is for copies alone");
+  return own;
+}
+
 absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(MemoryKind kind, std::size_t bytes) {
   SCD_RETURN_IF_ERROR(UseDevice());
-  return cuda::CudaBuffer::Create(kind, bytes);
+  return memory_->Allocate(kind, bytes);
+}
+
+absl::StatusOr<std::optional<std::int64_t>> CudaBackend::FreeDeviceBytes() {
+  SCD_RETURN_IF_ERROR(UseDevice());
+  return memory_->FreeBytes();
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CudaBackend::CreateStream(StreamUse use) {
-  return cuda::CudaStream::Create(device_index_, use == StreamUse::kOps ? scratch_bytes_ : 0);
+  SCD_RETURN_IF_ERROR(UseDevice());
+  if (use == StreamUse::kCopies) return cuda::CudaStream::CreateForCopies();
+  return cuda::CudaStream::Create(*memory_, scratch_bytes_);
 }
 
 absl::StatusOr<std::unique_ptr<Event>> CudaBackend::CreateEvent() {
@@ -101,13 +126,13 @@ absl::StatusOr<cudaEvent_t> CudaBackend::Use(const Event& event) const {
 }
 
 absl::Status CudaBackend::Record(Event& event, Stream& stream) {
-  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, Use(stream));
+  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, UseAny(stream));
   SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
   return ToStatus("Record", cudaEventRecord(cuda_event, own->get()));
 }
 
 absl::Status CudaBackend::Wait(Stream& stream, const Event& event) {
-  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, Use(stream));
+  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, UseAny(stream));
   SCD_ASSIGN_OR_RETURN(const cudaEvent_t cuda_event, Use(event));
   return ToStatus("Wait", cudaStreamWaitEvent(own->get(), cuda_event, 0));
 }
@@ -129,7 +154,7 @@ absl::StatusOr<bool> CudaBackend::Reached(const Event& event) {
 }
 
 absl::Status CudaBackend::Synchronize(Stream& stream) {
-  SCD_ASSIGN_OR_RETURN(cuda::CudaStream * own, Use(stream));
+  SCD_ASSIGN_OR_RETURN(cuda::CudaStream * own, UseAny(stream));
   return own->Synchronize();
 }
 
@@ -139,18 +164,18 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackWeight(ConstTenso
   SCD_RETURN_IF_ERROR(CheckPackWeight(weight, bias, options));
   SCD_RETURN_IF_ERROR(UseDevice());
   if (options.format == WeightFormat::kDense) {
-    return cuda::CudaWeight::PackDense(weight, bias, options.cuts, product_dtype_);
+    return cuda::CudaWeight::PackDense(*memory_, weight, bias, options.cuts, product_dtype_);
   }
   SCD_ASSIGN_OR_RETURN(const QuantizedMatrix matrix,
                        QuantizeMatrix(weight, options.format == WeightFormat::kInt4 ? 4 : 8));
-  return cuda::CudaWeight::PackQuantized(matrix, bias, options.cuts, product_dtype_);
+  return cuda::CudaWeight::PackQuantized(*memory_, matrix, bias, options.cuts, product_dtype_);
 }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> CudaBackend::PackQuantized(
     const QuantizedMatrix& weight, ConstTensorView bias, absl::Span<const std::int64_t> cuts) {
   SCD_RETURN_IF_ERROR(CheckPackQuantized(weight, bias, cuts));
   SCD_RETURN_IF_ERROR(UseDevice());
-  return cuda::CudaWeight::PackQuantized(weight, bias, cuts, product_dtype_);
+  return cuda::CudaWeight::PackQuantized(*memory_, weight, bias, cuts, product_dtype_);
 }
 
 absl::Status CudaBackend::MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight,

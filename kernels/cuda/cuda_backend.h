@@ -8,10 +8,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "kernels/backend_factory.h"
+#include "kernels/cuda/cuda_memory.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/gemm.h"
 
@@ -28,6 +30,7 @@ class CudaBackend final : public Backend {
   std::string Describe() const override { return description_; }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) override;
+  absl::StatusOr<std::optional<std::int64_t>> FreeDeviceBytes() override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   absl::Status Record(Event& event, Stream& stream) override;
@@ -55,32 +58,42 @@ class CudaBackend final : public Backend {
   absl::Status Silu(Stream& stream, TensorView x) override;
   absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) override;
 
-  absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
-                       const PagedKv& kv) override;
-  absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder, KvPart part,
   absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
                          TensorView bytes) override;
   absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
                            std::int64_t first_row, TensorView out) override;
   absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
                          const TopLogitsOut& best) override;
+  absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
+                       const PagedKv& kv) override;
+  absl::Status DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder, KvPart part,
                             ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override;
+  absl::Status DecodeManyIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                ConstTensorView positions, absl::Span<const KvTarget> targets) override;
   // head_dim is at most cuda::kMaxHeadDim.
   absl::Status Attention(Stream& stream, ConstTensorView q, absl::Span<const AttentionSequence> sequences,
                          const AttentionOptions& options, TensorView out) override;
 
  private:
+  // Both of the above, whose operands were checked.
+  absl::Status DecodeInto(std::string_view op, Stream& stream, ConstTensorView codes,
+                          const PackedWeight& decoder, ConstTensorView positions,
+                          absl::Span<const KvTarget> targets);
   CudaBackend(int device_index, std::size_t scratch_bytes, DType product_dtype,
-              std::unique_ptr<cuda::GemmLibrary> library, std::string description);
+              std::shared_ptr<cuda::DeviceMemory> memory, std::unique_ptr<cuda::GemmLibrary> library,
+              std::string description);
 
-  // Makes the device the calling thread's. INVALID_ARGUMENT for a stream of another backend.
+  // Makes the device the calling thread's. INVALID_ARGUMENT for a stream of another backend, or for copies.
   absl::StatusOr<cuda::CudaStream*> Use(Stream& stream) const;
+  // The same for copies and order.
+  absl::StatusOr<cuda::CudaStream*> UseAny(Stream& stream) const;
   absl::StatusOr<cudaEvent_t> Use(const Event& event) const;
   absl::Status UseDevice() const;
 
   const int device_index_;
   const std::size_t scratch_bytes_;
   const DType product_dtype_;
+  const std::shared_ptr<cuda::DeviceMemory> memory_;
   const std::unique_ptr<cuda::GemmLibrary> library_;
   const std::string description_;
 };

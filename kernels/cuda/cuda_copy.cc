@@ -46,11 +46,11 @@ absl::Status CopyThroughScratch(const cuda::CudaStream& stream, const TensorView
                                 const ConstTensorView& src) {
   const bool to_device = dst.device() == Device::kCuda;
   const DType dtype = to_device ? src.dtype() : dst.dtype();
-  cuda::Scratch scratch(stream);
-  const auto elements = static_cast<std::int64_t>(scratch.left() / DTypeBytes(dtype));
-  if (elements == 0) {
+  if (stream.for_copies()) {
     return absl::InvalidArgumentError("Copy: the stream is for copies between equal dtypes alone");
   }
+  cuda::Scratch scratch(stream);
+  const auto elements = static_cast<std::int64_t>(scratch.left() / DTypeBytes(dtype));
   const std::int64_t width = std::min(src.dim(1), elements);
   const std::int64_t height = std::min(src.dim(0), elements / width);
   SCD_ASSIGN_OR_RETURN(void* memory,
@@ -75,7 +75,7 @@ absl::Status CopyThroughScratch(const cuda::CudaStream& stream, const TensorView
 
 absl::Status CudaBackend::Copy(Stream& stream, TensorView dst, ConstTensorView src) {
   SCD_RETURN_IF_ERROR(CheckCopy(dst, src));
-  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, Use(stream));
+  SCD_ASSIGN_OR_RETURN(const cuda::CudaStream* own, UseAny(stream));
   if (src.num_elements() == 0) return absl::OkStatus();
   if (dst.device() == Device::kHost && src.device() == Device::kHost) {
     return absl::InvalidArgumentError("Copy: dst and src are both host memory");

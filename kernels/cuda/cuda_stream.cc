@@ -47,27 +47,23 @@ absl::Status BadIndex(BadIndexWord word) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(int device, std::size_t scratch_bytes) {
-  SCD_RETURN_IF_ERROR(ToStatus("cudaSetDevice", cudaSetDevice(device)));
-  SCD_ASSIGN_OR_RETURN(auto scratch, CudaBuffer::Create(MemoryKind::kDevice, scratch_bytes));
-  SCD_ASSIGN_OR_RETURN(auto bad_index, CudaBuffer::Create(MemoryKind::kDevice, sizeof(BadIndexWord)));
-  SCD_ASSIGN_OR_RETURN(auto host_bad_index, CudaBuffer::Create(MemoryKind::kStaging, sizeof(BadIndexWord)));
+absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::CreateForCopies() {
   cudaStream_t stream = nullptr;
   SCD_RETURN_IF_ERROR(
       ToStatus("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
-  auto made = absl::WrapUnique(
-      new CudaStream(stream, std::move(scratch), std::move(bad_index), std::move(host_bad_index)));
-  SCD_RETURN_IF_ERROR(
-      ToStatus("cudaMemset", cudaMemsetAsync(made->bad_index(), 0, sizeof(BadIndexWord), stream)));
-  return made;
+  return absl::WrapUnique(new CudaStream(stream));
 }
 
-CudaStream::CudaStream(cudaStream_t stream, std::unique_ptr<CudaBuffer> scratch,
-                       std::unique_ptr<CudaBuffer> bad_index, std::unique_ptr<CudaBuffer> host_bad_index)
-    : stream_(stream),
-      scratch_(std::move(scratch)),
-      bad_index_(std::move(bad_index)),
-      host_bad_index_(std::move(host_bad_index)) {}
+absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(DeviceMemory& memory,
+                                                               std::size_t scratch_bytes) {
+  SCD_ASSIGN_OR_RETURN(auto made, CreateForCopies());
+  SCD_ASSIGN_OR_RETURN(made->scratch_, memory.Allocate(MemoryKind::kDevice, scratch_bytes));
+  SCD_ASSIGN_OR_RETURN(made->bad_index_, memory.Allocate(MemoryKind::kDevice, sizeof(BadIndexWord)));
+  SCD_ASSIGN_OR_RETURN(made->host_bad_index_, memory.Allocate(MemoryKind::kStaging, sizeof(BadIndexWord)));
+  SCD_RETURN_IF_ERROR(
+      ToStatus("cudaMemset", cudaMemsetAsync(made->bad_index(), 0, sizeof(BadIndexWord), made->stream_)));
+  return made;
+}
 
 CudaStream::~CudaStream() {
   cudaStreamSynchronize(stream_);
@@ -75,6 +71,7 @@ CudaStream::~CudaStream() {
 }
 
 absl::Status CudaStream::Synchronize() {
+  if (for_copies()) return ToStatus("Synchronize", cudaStreamSynchronize(stream_));
   constexpr std::size_t kBytes = sizeof(BadIndexWord);
   auto* word = static_cast<BadIndexWord*>(host_bad_index_->data());
   SCD_RETURN_IF_ERROR(

@@ -17,8 +17,10 @@ namespace scd::cuda {
 
 class CudaStream final : public Stream {
  public:
-  // With scratch_bytes of device memory for what an op needs besides its operands.
-  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int device, std::size_t scratch_bytes);
+  // On the current device, with scratch_bytes of `memory` for what an op needs besides its operands.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(DeviceMemory& memory, std::size_t scratch_bytes);
+  // Takes no memory; for copies between equal dtypes alone.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> CreateForCopies();
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -27,18 +29,20 @@ class CudaStream final : public Stream {
   // Where kernels note a bad index (bad_index.h).
   BadIndexWord* bad_index() const { return static_cast<BadIndexWord*>(bad_index_->data()); }
   const CudaBuffer& scratch() const { return *scratch_; }
+  // Then it has neither of these.
+  bool for_copies() const { return scratch_ == nullptr; }
 
   // Waits for all that was queued. INVALID_ARGUMENT where an op since the last call met a bad index.
   absl::Status Synchronize();
 
  private:
-  CudaStream(cudaStream_t stream, std::unique_ptr<CudaBuffer> scratch, std::unique_ptr<CudaBuffer> bad_index,
-             std::unique_ptr<CudaBuffer> host_bad_index);
+  explicit CudaStream(cudaStream_t stream) : stream_(stream) {}
 
   const cudaStream_t stream_;
-  const std::unique_ptr<CudaBuffer> scratch_;
-  const std::unique_ptr<CudaBuffer> bad_index_;       // one BadIndexWord
-  const std::unique_ptr<CudaBuffer> host_bad_index_;  // pinned; what Synchronize reads
+  // All nullptr where it is for copies.
+  std::unique_ptr<CudaBuffer> scratch_;
+  std::unique_ptr<CudaBuffer> bad_index_;       // one BadIndexWord
+  std::unique_ptr<CudaBuffer> host_bad_index_;  // pinned; what Synchronize reads
 };
 
 class CudaEvent final : public Event {

@@ -19,16 +19,17 @@ constexpr std::size_t kRowAlignment = 16;
 constexpr std::int64_t kPieceBytes = 16 << 20;
 
 // [count] elements of `bytes` bytes each.
-absl::StatusOr<std::unique_ptr<CudaBuffer>> Upload(const void* data, std::size_t bytes) {
-  SCD_ASSIGN_OR_RETURN(auto buffer, CudaBuffer::Create(MemoryKind::kDevice, bytes));
+absl::StatusOr<std::unique_ptr<CudaBuffer>> Upload(DeviceMemory& memory, const void* data,
+                                                   std::size_t bytes) {
+  SCD_ASSIGN_OR_RETURN(auto buffer, memory.Allocate(MemoryKind::kDevice, bytes));
   SCD_RETURN_IF_ERROR(
       ToStatus("PackWeight", cudaMemcpy2D(buffer->data(), bytes, data, bytes, bytes, 1, cudaMemcpyDefault)));
   return buffer;
 }
 
 // A copy from memory that is not pinned may return before it is done.
-absl::Status WaitForUploads() {
-  return ToStatus("PackWeight", cudaDeviceSynchronize());
+absl::Status WaitForUploads(DeviceMemory& memory) {
+  return memory.Synchronize();
 }
 
 float NumberAt(const ConstTensorView& weight, std::int64_t row, std::int64_t column) {
@@ -59,11 +60,12 @@ bool FitF16(const std::vector<float>& numbers) {
                      [](float number) { return F16ToFloat(FloatToF16(number)) == number; });
 }
 
-absl::StatusOr<std::unique_ptr<CudaBuffer>> UploadGroups(const std::vector<float>& numbers, DType dtype) {
-  if (dtype == DType::kF32) return Upload(numbers.data(), numbers.size() * sizeof(float));
+absl::StatusOr<std::unique_ptr<CudaBuffer>> UploadGroups(DeviceMemory& memory,
+                                                         const std::vector<float>& numbers, DType dtype) {
+  if (dtype == DType::kF32) return Upload(memory, numbers.data(), numbers.size() * sizeof(float));
   std::vector<std::uint16_t> halves(numbers.size());
   std::transform(numbers.begin(), numbers.end(), halves.begin(), FloatToF16);
-  return Upload(halves.data(), halves.size() * sizeof(std::uint16_t));
+  return Upload(memory, halves.data(), halves.size() * sizeof(std::uint16_t));
 }
 
 // Two numbers of 4 bits in a byte.
@@ -82,18 +84,19 @@ std::int64_t PaddedCount(std::int64_t count, DType dtype) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackDense(const ConstTensorView& weight,
+absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackDense(DeviceMemory& memory,
+                                                                  const ConstTensorView& weight,
                                                                   const ConstTensorView& bias,
                                                                   absl::Span<const std::int64_t> cuts,
                                                                   DType product_dtype) {
   auto packed = absl::WrapUnique(new CudaWeight(weight.dim(0), weight.dim(1), cuts, product_dtype));
-  SCD_RETURN_IF_ERROR(packed->PutBias(bias));
+  SCD_RETURN_IF_ERROR(packed->PutBias(memory, bias));
   packed->stride_ = PaddedCount(weight.dim(1), product_dtype);
   const std::size_t number_bytes = DTypeBytes(product_dtype);
   const std::size_t pitch = static_cast<std::size_t>(packed->stride_) * number_bytes;
   const std::size_t width = static_cast<std::size_t>(weight.dim(1)) * number_bytes;
   const std::size_t bytes = pitch * static_cast<std::size_t>(weight.dim(0));
-  SCD_ASSIGN_OR_RETURN(packed->values_, CudaBuffer::Create(MemoryKind::kDevice, bytes));
+  SCD_ASSIGN_OR_RETURN(packed->values_, memory.Allocate(MemoryKind::kDevice, bytes));
   if (pitch != width)
     SCD_RETURN_IF_ERROR(ToStatus("PackWeight", cudaMemset(packed->values_->data(), 0, bytes)));
   const auto put = [&](std::int64_t row, std::int64_t count, const void* from, std::size_t from_pitch) {
@@ -116,36 +119,38 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackDense(const ConstTen
       SCD_RETURN_IF_ERROR(put(row, count, piece.data(), width));
     }
   }
-  SCD_RETURN_IF_ERROR(WaitForUploads());
+  SCD_RETURN_IF_ERROR(WaitForUploads(memory));
   return packed;
 }
 
-absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackQuantized(const QuantizedMatrix& weight,
+absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::PackQuantized(DeviceMemory& memory,
+                                                                      const QuantizedMatrix& weight,
                                                                       const ConstTensorView& bias,
                                                                       absl::Span<const std::int64_t> cuts,
                                                                       DType product_dtype) {
   auto packed =
       absl::WrapUnique(new CudaWeight(weight.out_features, weight.in_features, cuts, product_dtype));
-  SCD_RETURN_IF_ERROR(packed->PutBias(bias));
+  SCD_RETURN_IF_ERROR(packed->PutBias(memory, bias));
   packed->bits_ = weight.bits;
   if (weight.bits == 4) {
     const std::vector<std::uint8_t> bytes = PackNibbles(weight.values);
-    SCD_ASSIGN_OR_RETURN(packed->values_, Upload(bytes.data(), bytes.size()));
+    SCD_ASSIGN_OR_RETURN(packed->values_, Upload(memory, bytes.data(), bytes.size()));
   } else {
-    SCD_ASSIGN_OR_RETURN(packed->values_, Upload(weight.values.data(), weight.values.size()));
+    SCD_ASSIGN_OR_RETURN(packed->values_, Upload(memory, weight.values.data(), weight.values.size()));
   }
   packed->group_dtype_ = FitF16(weight.scales) && FitF16(weight.minimums) ? DType::kF16 : DType::kF32;
-  SCD_ASSIGN_OR_RETURN(packed->scales_, UploadGroups(weight.scales, packed->group_dtype_));
+  SCD_ASSIGN_OR_RETURN(packed->scales_, UploadGroups(memory, weight.scales, packed->group_dtype_));
   if (!weight.minimums.empty()) {
-    SCD_ASSIGN_OR_RETURN(packed->minimums_, UploadGroups(weight.minimums, packed->group_dtype_));
+    SCD_ASSIGN_OR_RETURN(packed->minimums_, UploadGroups(memory, weight.minimums, packed->group_dtype_));
   }
-  SCD_RETURN_IF_ERROR(WaitForUploads());
+  SCD_RETURN_IF_ERROR(WaitForUploads(memory));
   return packed;
 }
 
-absl::Status CudaWeight::PutBias(const ConstTensorView& bias) {
+absl::Status CudaWeight::PutBias(DeviceMemory& memory, const ConstTensorView& bias) {
   if (bias.empty()) return absl::OkStatus();
-  SCD_ASSIGN_OR_RETURN(bias_, Upload(bias.data(), static_cast<std::size_t>(bias.dim(0)) * sizeof(float)));
+  SCD_ASSIGN_OR_RETURN(bias_,
+                       Upload(memory, bias.data(), static_cast<std::size_t>(bias.dim(0)) * sizeof(float)));
   return absl::OkStatus();
 }
 

@@ -17,12 +17,14 @@ namespace scd::cuda {
 class CudaWeight final : public PackedWeight {
  public:
   // Numbers as `product_dtype`, f32 or bf16, in which products are computed. The operands were checked.
-  static absl::StatusOr<std::unique_ptr<CudaWeight>> PackDense(const ConstTensorView& weight,
+  static absl::StatusOr<std::unique_ptr<CudaWeight>> PackDense(DeviceMemory& memory,
+                                                               const ConstTensorView& weight,
                                                                const ConstTensorView& bias,
                                                                absl::Span<const std::int64_t> cuts,
                                                                DType product_dtype);
   // Integers as they are; products of many rows are of numbers of product_dtype.
-  static absl::StatusOr<std::unique_ptr<CudaWeight>> PackQuantized(const QuantizedMatrix& weight,
+  static absl::StatusOr<std::unique_ptr<CudaWeight>> PackQuantized(DeviceMemory& memory,
+                                                                   const QuantizedMatrix& weight,
                                                                    const ConstTensorView& bias,
                                                                    absl::Span<const std::int64_t> cuts,
                                                                    DType product_dtype);
@@ -51,7 +53,7 @@ class CudaWeight final : public PackedWeight {
         cuts_(cuts.begin(), cuts.end()),
         product_dtype_(product_dtype) {}
 
-  absl::Status PutBias(const ConstTensorView& bias);
+  absl::Status PutBias(DeviceMemory& memory, const ConstTensorView& bias);
 
   const std::int64_t out_features_;
   const std::int64_t in_features_;

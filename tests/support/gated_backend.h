@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,9 @@ class GatedBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(MemoryKind kind, std::size_t bytes) override {
     return backend_->Allocate(kind, bytes);
   }
+  absl::StatusOr<std::optional<std::int64_t>> FreeDeviceBytes() override {
+    return backend_->FreeDeviceBytes();
+  }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override {
     return backend_->CreateStream(use);
   }
@@ -70,6 +74,10 @@ class GatedBackend : public Backend {
                             ConstTensorView positions, const RopeTable* rope, const PagedKv& kv) override {
     return backend_->DecodeIntoKv(stream, codes, decoder, part, positions, rope, kv);
   }
+  absl::Status DecodeManyIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                ConstTensorView positions, absl::Span<const KvTarget> targets) override {
+    return backend_->DecodeManyIntoKv(stream, codes, decoder, positions, targets);
+  }
   absl::Status MatMul(Stream& stream, ConstTensorView x, const PackedWeight& weight, TensorView out,
                       const MatMulOptions& options) override {
     return backend_->MatMul(stream, x, weight, out, options);
@@ -93,10 +101,6 @@ class GatedBackend : public Backend {
   absl::Status Embed(Stream& stream, ConstTensorView table, ConstTensorView ids, TensorView out) override {
     return backend_->Embed(stream, table, ids, out);
   }
-  absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
-                       const PagedKv& kv) override {
-    return backend_->WriteKv(stream, k, v, positions, kv);
-  }
   absl::Status PackCodes(Stream& stream, ConstTensorView rows, const GroupedIntegers& layout,
                          TensorView bytes) override {
     return backend_->PackCodes(stream, rows, layout, bytes);
@@ -108,6 +112,10 @@ class GatedBackend : public Backend {
   absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
                          const TopLogitsOut& best) override {
     return backend_->TopLogits(stream, logits, temperatures, best);
+  }
+  absl::Status WriteKv(Stream& stream, ConstTensorView k, ConstTensorView v, ConstTensorView positions,
+                       const PagedKv& kv) override {
+    return backend_->WriteKv(stream, k, v, positions, kv);
   }
 
  private:

@@ -2,12 +2,16 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,6 +25,8 @@ struct Queue {
   std::deque<std::function<void()>> work;
   std::uint64_t pushed = 0;
   std::uint64_t done = 0;
+  std::optional<std::size_t> last_logged;  // in the log of this number
+  std::uint64_t log_number = 0;
 };
 
 }  // namespace
@@ -32,6 +38,8 @@ struct CUstream_st {
 struct CUevent_st {
   std::shared_ptr<Queue> queue;  // nullptr: never recorded
   std::uint64_t mark = 0;
+  std::optional<std::size_t> logged;  // the last op before it, in the log of this number
+  std::uint64_t log_number = 0;
 };
 
 namespace scd::cuda_shim {
@@ -43,21 +51,34 @@ constexpr unsigned int kMostBlockThreads = 1024;
 constexpr unsigned int kMostGridYZ = 65535;
 constexpr std::size_t kMostSharedBytes = 99 * 1024;
 constexpr int kUnwritten = 0xff;
+constexpr std::size_t kDeviceBytes = std::size_t{640} << 20;
 
 enum class Place { kPageable, kPinned, kDevice, kBeyond };
 
 class Runtime {
  public:
+  Runtime() {
+    const char* const most = std::getenv("SCD_CUDA_SHIM_MOST_ALLOCATIONS");
+    if (most != nullptr) most_device_allocations_ = std::atoll(most);
+  }
+
   std::recursive_mutex& mutex() { return mutex_; }
   std::set<CUstream_st*>& streams() { return streams_; }
   int device_count = 1;
 
   cudaError_t Allocate(void** memory, std::size_t bytes, Place place) {
     *memory = nullptr;
+    if (place == Place::kDevice && num_device_allocations_ >= most_device_allocations_) {
+      return cudaErrorMemoryAllocation;
+    }
     if (bytes <= kMostBytes) *memory = ::operator new(bytes, kAlignment, std::nothrow);
     if (*memory == nullptr) return cudaErrorMemoryAllocation;
     std::memset(*memory, kUnwritten, bytes);
     memory_[static_cast<std::byte*>(*memory)] = {bytes, place};
+    if (place == Place::kDevice) {
+      ++num_device_allocations_;
+      device_bytes_ += bytes;
+    }
     if (place == Place::kDevice) HideFromHost(*memory, bytes);
     return cudaSuccess;
   }
@@ -69,10 +90,44 @@ class Runtime {
     if (found == memory_.end()) return cudaErrorInvalidValue;
     RunAll();
     ShowToDevice(memory, found->second.bytes);
+    if (found->second.place == Place::kDevice) device_bytes_ -= found->second.bytes;
     memory_.erase(found);
     ::operator delete(memory, kAlignment);
     return cudaSuccess;
   }
+
+  void StartLog() {
+    log_.emplace();
+    ++log_number_;
+  }
+  OperationLog TakeLog() {
+    OperationLog log = log_.has_value() ? *std::move(log_) : OperationLog{};
+    log_.reset();
+    return log;
+  }
+  // An op of the stream, and what it waits for besides the one before.
+  void LogOp(const CUstream_st* stream, OpKind kind, const CUevent_st* event = nullptr) {
+    if (!log_.has_value()) return;
+    OperationLog::Op op{kind, stream, {}};
+    Queue& queue = *stream->queue;
+    if (queue.log_number == log_number_ && queue.last_logged) op.after.push_back(*queue.last_logged);
+    if (event != nullptr && event->log_number == log_number_ && event->logged) {
+      op.after.push_back(*event->logged);
+    }
+    queue.last_logged = log_->ops.size();
+    queue.log_number = log_number_;
+    log_->ops.push_back(std::move(op));
+  }
+  void LogRecord(CUevent_st& event) const {
+    event.logged = event.queue->log_number == log_number_ ? event.queue->last_logged : std::nullopt;
+    event.log_number = log_number_;
+  }
+  void LogSynchronized(const CUstream_st* stream) {
+    if (log_.has_value()) log_->synchronized.push_back(stream);
+  }
+
+  std::size_t device_bytes() const { return device_bytes_; }
+  std::int64_t num_device_allocations() const { return num_device_allocations_; }
 
   void RunTo(Queue& queue, std::uint64_t mark) {
     while (queue.done < mark) {
@@ -128,6 +183,11 @@ class Runtime {
   std::recursive_mutex mutex_;
   std::set<CUstream_st*> streams_;
   std::map<std::byte*, Allocation> memory_;
+  std::size_t device_bytes_ = 0;
+  std::int64_t num_device_allocations_ = 0;
+  std::int64_t most_device_allocations_ = std::numeric_limits<std::int64_t>::max();
+  std::optional<OperationLog> log_;
+  std::uint64_t log_number_ = 0;
   int depth_ = 0;
 };
 
@@ -152,8 +212,9 @@ std::size_t Extent(std::size_t pitch, std::size_t width, std::size_t height) {
 
 }  // namespace
 
-void Enqueue(CUstream_st* stream, std::function<void()> work) {
+void Enqueue(CUstream_st* stream, std::function<void()> work, OpKind kind) {
   const Lock lock(TheRuntime().mutex());
+  if (kind != OpKind::kWait) TheRuntime().LogOp(stream, kind);
   stream->queue->work.push_back(std::move(work));
   ++stream->queue->pushed;
 }
@@ -169,6 +230,35 @@ void SetThreadOrder(std::uint64_t seed) {
   SetOrder(seed);
 }
 
+bool OperationLog::Follows(std::size_t op, const std::function<bool(const Op&)>& is_cause) const {
+  std::vector<bool> seen(ops.size());
+  std::vector<std::size_t> left = ops[op].after;
+  while (!left.empty()) {
+    const std::size_t cause = left.back();
+    left.pop_back();
+    if (seen[cause]) continue;
+    seen[cause] = true;
+    if (is_cause(ops[cause])) return true;
+    left.insert(left.end(), ops[cause].after.begin(), ops[cause].after.end());
+  }
+  return false;
+}
+
+void StartLog() {
+  const Lock lock(TheRuntime().mutex());
+  TheRuntime().StartLog();
+}
+
+OperationLog TakeLog() {
+  const Lock lock(TheRuntime().mutex());
+  return TheRuntime().TakeLog();
+}
+
+std::int64_t NumDeviceAllocations() {
+  const Lock lock(TheRuntime().mutex());
+  return TheRuntime().num_device_allocations();
+}
+
 void SetDeviceCount(int count) {
   const Lock lock(TheRuntime().mutex());
   TheRuntime().device_count = count;
@@ -177,6 +267,7 @@ void SetDeviceCount(int count) {
 }  // namespace scd::cuda_shim
 
 using scd::cuda_shim::Lock;
+using scd::cuda_shim::OpKind;
 using scd::cuda_shim::Place;
 using scd::cuda_shim::TheRuntime;
 
@@ -241,6 +332,13 @@ cudaError_t cudaFree(void* memory) {
   return TheRuntime().Free(memory);
 }
 
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const Lock lock(TheRuntime().mutex());
+  *total = scd::cuda_shim::kDeviceBytes;
+  *free = *total - std::min(*total, TheRuntime().device_bytes());
+  return cudaSuccess;
+}
+
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   const Lock lock(TheRuntime().mutex());
   return TheRuntime().Allocate(memory, bytes, Place::kPinned);
@@ -267,6 +365,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(TheRuntime().mutex());
+  TheRuntime().LogSynchronized(stream);
   TheRuntime().RunTo(*stream->queue, stream->queue->pushed);
   return cudaSuccess;
 }
@@ -274,8 +373,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
   const Lock lock(TheRuntime().mutex());
   if (event->queue == nullptr) return cudaSuccess;
-  scd::cuda_shim::Enqueue(stream,
-                          [queue = event->queue, mark = event->mark] { TheRuntime().RunTo(*queue, mark); });
+  TheRuntime().LogOp(stream, OpKind::kWait, event);
+  scd::cuda_shim::Enqueue(
+      stream, [queue = event->queue, mark = event->mark] { TheRuntime().RunTo(*queue, mark); },
+      OpKind::kWait);
   return cudaSuccess;
 }
 
@@ -293,6 +394,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(TheRuntime().mutex());
   event->queue = stream->queue;
   event->mark = stream->queue->pushed;
+  TheRuntime().LogRecord(*event);
   return cudaSuccess;
 }
 
@@ -332,19 +434,26 @@ cudaError_t cudaMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src,
     return cudaErrorInvalidValue;
   }
   if (to == Place::kPageable) {
+    TheRuntime().LogSynchronized(stream);
     TheRuntime().RunTo(*stream->queue, stream->queue->pushed);
     return cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
   }
+  const OpKind op = to == Place::kPinned     ? OpKind::kCopyToHost
+                    : from == Place::kDevice ? OpKind::kCopyOnDevice
+                                             : OpKind::kCopyToDevice;
   if (from == Place::kPageable) {
     std::vector<char> staged(width * height);
     scd::cuda_shim::CopyRows(staged.data(), width, src, src_pitch, width, height);
-    scd::cuda_shim::Enqueue(stream, [=, staged = std::move(staged)] {
-      scd::cuda_shim::CopyRows(dst, dst_pitch, staged.data(), width, width, height);
-    });
+    scd::cuda_shim::Enqueue(
+        stream,
+        [=, staged = std::move(staged)] {
+          scd::cuda_shim::CopyRows(dst, dst_pitch, staged.data(), width, width, height);
+        },
+        op);
     return cudaSuccess;
   }
-  scd::cuda_shim::Enqueue(stream,
-                          [=] { scd::cuda_shim::CopyRows(dst, dst_pitch, src, src_pitch, width, height); });
+  scd::cuda_shim::Enqueue(
+      stream, [=] { scd::cuda_shim::CopyRows(dst, dst_pitch, src, src_pitch, width, height); }, op);
   return cudaSuccess;
 }
 
@@ -364,6 +473,7 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   const Lock lock(TheRuntime().mutex());
   if (TheRuntime().PlaceOf(memory, bytes) != Place::kDevice) return cudaErrorInvalidValue;
-  scd::cuda_shim::Enqueue(stream, [=] { std::memset(memory, value, bytes); });
+  scd::cuda_shim::Enqueue(
+      stream, [=] { std::memset(memory, value, bytes); }, OpKind::kSet);
   return cudaSuccess;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "tests/support/cuda_shim/vector_types.h"
 
@@ -12,15 +13,41 @@ struct CUstream_st;
 
 namespace scd::cuda_shim {
 
+enum class OpKind { kKernel, kCopyToDevice, kCopyToHost, kCopyOnDevice, kSet, kWait };
+
 // Runs when somebody waits for the stream, after what was queued there before. It alone touches device memory
 // then.
-void Enqueue(CUstream_st* stream, std::function<void()> work);
+void Enqueue(CUstream_st* stream, std::function<void()> work, OpKind kind = OpKind::kKernel);
 
 // What the least of our architectures allows.
 bool CanLaunch(dim3 grid, dim3 block, std::size_t shared_bytes);
 
-// For tests. Order of threads and blocks (grid.h) of what runs from now on.
+// --- for tests ---
+// What was queued, and what each op had to wait for: where nothing leads from one op to another, a device may
+// run both at once.
+struct OperationLog {
+  struct Op {
+    OpKind kind;
+    const CUstream_st* stream;
+    std::vector<std::size_t>
+        after;  // the op before it in its stream, and for kWait the one that it waits for
+  };
+  std::vector<Op> ops;
+  std::vector<const CUstream_st*> synchronized;  // streams that the host waited for, each time
+
+  // Whether `op` can only run after one for which `is_cause` holds.
+  bool Follows(std::size_t op, const std::function<bool(const Op&)>& is_cause) const;
+};
+// Begins a new log.
+void StartLog();
+// Ends it.
+OperationLog TakeLog();
+
+// Order of threads and blocks (grid.h) of what runs from now on.
 void SetThreadOrder(std::uint64_t seed);
+// How often device memory was allocated or freed so far. Where the environment says
+// SCD_CUDA_SHIM_MOST_ALLOCATIONS, more allocations than that fail.
+std::int64_t NumDeviceAllocations();
 // 1, or 0 for a machine without a GPU.
 void SetDeviceCount(int count);
 

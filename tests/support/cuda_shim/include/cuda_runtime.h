@@ -110,6 +110,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Function* /*ke
 // --- memory ---
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 
