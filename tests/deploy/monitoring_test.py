@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """deploy/prometheus and deploy/grafana: promtool accepts configuration and rules and their unit tests pass; Prometheus scrapes
 both daemons, on the tiny pair, while they serve; and every series that a rule or the dashboard names is there, and no series
-of the daemons is left undrawn."""
+of the daemons is left undrawn. Those of a shared store are there only with a Redis server; without redis-server they are
+left out."""
 import contextlib
 import json
 import os
@@ -25,6 +26,8 @@ PROMETHEUS = tool("prometheus")
 DASHBOARD = json.loads(read(DEPLOY, "grafana/dashboards/scd.json"))
 RULES = read(DEPLOY, "prometheus/rules.yml")
 SELECTOR = re.compile(r'\b(?:scd_[a-z0-9_]+|up)\b(?:\{[^}]*\})?')
+REDIS = shutil.which("redis-server")
+SHARED_STORE = re.compile(r"scd_shared_store_[a-z0-9_]+")
 PROMPT = ",".join(str((i * 37 + 11) % 250) for i in range(200))
 
 
@@ -38,9 +41,11 @@ def filled(expression):
 
 
 def dashboard_queries():
+    """Those whose series are there in this test."""
     for panel in panels():
         for target in panel["targets"]:
-            yield panel["title"], filled(target["expr"])
+            if REDIS or not SHARED_STORE.search(target["expr"]):
+                yield panel["title"], filled(target["expr"])
 
 
 class FilesTest(unittest.TestCase):
@@ -88,6 +93,9 @@ class FilesTest(unittest.TestCase):
             self.assertFalse(cells & taken, f"{panel['title']} lies on another panel")
             self.assertLessEqual(at["x"] + at["w"], 24)
             taken |= cells
+        drawn = {name for panel in panels() for target in panel["targets"] for name in SHARED_STORE.findall(target["expr"])}
+        documented = set(SHARED_STORE.findall(read(ROOT, "docs/sharing_codes.md")))
+        self.assertEqual(drawn, documented)
         for panel in panels():
             self.assertTrue(panel["description"] and panel["targets"], panel["title"])
             self.assertTrue(panel["type"] == "table" or panel["fieldConfig"]["defaults"]["unit"], panel["title"])
@@ -107,9 +115,11 @@ class ScrapeTest(unittest.TestCase):
         pair = os.path.join(cls.folder, "pair")
         os.mkdir(pair)
         subprocess.run([program("write_tiny_pair"), pair, f"127.0.0.1:{cls.producer_port}"], check=True)
-        cls.producer = cls.daemon("producer", f"server.listen=127.0.0.1:{cls.producer_port}")
+        # The consumer looks where no producer writes: it has the series of a shared store, and nothing from there.
+        cls.shared_store = cls.redis(stack) if REDIS else []
+        cls.producer = cls.daemon("producer", f"server.listen=127.0.0.1:{cls.producer_port}", *cls.shared_store)
         stack.callback(lambda: cls.producer.close())
-        cls.consumer = cls.daemon("consumer")
+        cls.consumer = cls.daemon("consumer", *cls.shared_store, *(["code_store.redis.key_prefix=other"] if REDIS else []))
         stack.callback(cls.consumer.close)
         cls.start_prometheus(stack)
         # One scrape from before the first request, so that every increase can be seen.
@@ -126,12 +136,9 @@ class ScrapeTest(unittest.TestCase):
         cls.until("the dead producer is noticed",
                   lambda: {a["labels"]["alertname"] for a in cls.get("alerts")["alerts"]} & {"ScdProducerDown"})
         cls.producer = cls.daemon("producer", f"server.listen=127.0.0.1:{cls.producer_port}",
-                                  f"metrics.listen=127.0.0.1:{cls.producer.metrics_port}", "prefill.chunk_tokens=1")
+                                  f"metrics.listen=127.0.0.1:{cls.producer.metrics_port}", "prefill.chunk_tokens=1",
+                                  *cls.shared_store)
         cls.until("it is back", lambda: len(cls.query("up == 1")) == 2)
-        # Its metrics may answer while the consumer, which tries every half second, has not connected again yet.
-        cls.until("the consumer has found it again",
-                  lambda: cls.try_client("generate", "--ids", PROMPT, "--max-tokens", "1", "--policy", "require",
-                                  "--no-prefix-cache").returncode == 0)
         cls.client("generate", "--ids", PROMPT, "--max-tokens", "8", "--ignore-eos", "--policy", "require",
                    "--no-prefix-cache")
         # Longer than this producer takes (prefill.max_prompt_tokens=512).
@@ -148,6 +155,16 @@ class ScrapeTest(unittest.TestCase):
         cls.until("requests are in the metrics", lambda: cls.query('scd_requests_total{method="Generate", code="ok"} >= 4')
                   and cls.query('scd_requests_total{method="Prefill", code="ok"} >= 1'))
         time.sleep(2.5)  # two scrapes more, for the rates of the producer that was started again
+
+    @classmethod
+    def redis(cls, stack):
+        """Starts a server -> the daemons' settings for it"""
+        path = os.path.join(cls.folder, "redis.sock")
+        server = Process([REDIS, "--port", "0", "--unixsocket", path, "--save", "", "--dir", cls.folder],
+                         os.path.join(cls.folder, "redis.log"))
+        stack.callback(server.close)
+        server.wait_for("[Rr]eady to accept connections")
+        return [f"code_store.redis.address=unix:{path}"]
 
     @classmethod
     def daemon(cls, name, *settings):
@@ -178,13 +195,9 @@ class ScrapeTest(unittest.TestCase):
         prometheus.wait_for("Server is ready")
 
     @classmethod
-    def try_client(cls, command, *arguments):
-        command = [program("scd-client"), command, "--quiet", "--address", f"127.0.0.1:{cls.consumer.port}", *arguments]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    @classmethod
     def client(cls, command, *arguments, fails=False):
-        done = cls.try_client(command, *arguments)
+        command = [program("scd-client"), command, "--quiet", "--address", f"127.0.0.1:{cls.consumer.port}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == int(fails), f"{done.args}: {done.returncode} {done.stderr}"
 
     @classmethod
@@ -246,6 +259,10 @@ class ScrapeTest(unittest.TestCase):
         self.assertEqual(value('scd_fallbacks_total{reason="producer_unavailable"}'), 1)
         self.assertEqual(value('scd_fallbacks_total{reason="short_prompt"}'), 1)
         self.assertGreaterEqual(value("scd_time_to_first_token_seconds_count"), 5)
+        if REDIS:
+            self.assertEqual(value("scd_shared_store_up"), 1)
+            self.assertGreaterEqual(value("scd_shared_store_unknown_total"), 2)
+            self.assertEqual(value("scd_shared_store_served_total"), 0)
         self.assertEqual(value('scd_requests_total{method="Score", code="ok"}'), 1)
         raw, sent = value("scd_raw_kv_bytes_total"), value('sum(scd_transfer_bytes_total{job="scd-consumer"})')
         self.assertGreater(raw, 0)
