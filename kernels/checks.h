@@ -55,6 +55,9 @@ absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
 absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,
                                const ConstTensorView& positions, const RopeTable* rope, const PagedKv& kv,
                                Device device);
+absl::Status CheckDecodeManyIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,
+                                   const ConstTensorView& positions, absl::Span<const KvTarget> targets,
+                                   Device device);
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,
                             const AttentionOptions& options, const ConstTensorView& out, Device device);
 

@@ -33,6 +33,9 @@ class HostBackend : public Backend {
                          TensorView bytes) final;
   absl::Status UnpackCodes(Stream& stream, ConstTensorView bytes, const GroupedIntegers& layout,
                            std::int64_t first_row, TensorView out) final;
+  // Target by target: on a CPU nothing is gained by one large product.
+  absl::Status DecodeManyIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                ConstTensorView positions, absl::Span<const KvTarget> targets) final;
   absl::Status TopLogits(Stream& stream, ConstTensorView logits, ConstTensorView temperatures,
                          const TopLogitsOut& best) final;
 

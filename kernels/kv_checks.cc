@@ -50,23 +50,51 @@ absl::Status CheckWriteKv(const ConstTensorView& k, const ConstTensorView& v,
   return absl::OkStatus();
 }
 
+namespace {
+
+// A decoder of `columns` columns, d_kv of them for `kv`.
+absl::Status CheckDecode(std::string_view op, const ConstTensorView& codes, const PackedWeight& decoder,
+                         std::int64_t columns, const ConstTensorView& positions, const RopeTable* rope,
+                         const PagedKv& kv, Device device) {
+  SCD_RETURN_IF_ERROR(CheckPages(op, kv, device));
+  const std::int64_t kv_heads = kv.k_pages.dim(1);
+  const std::int64_t head_dim = kv.k_pages.dim(3);
+  SCD_RETURN_IF_ERROR(CheckOperand(op, "codes", codes, device, {DType::kF32, DType::kBF16},
+                                   {kAnyDim, decoder.in_features()}));
+  if (columns != kv_heads * head_dim) {
+    return Bad(op, "decoder", "makes ", columns, " columns for ", kv_heads, " heads of ", head_dim);
+  }
+  SCD_RETURN_IF_ERROR(CheckOperand(op, "positions", positions, device, kIndex, {codes.dim(0)}));
+  if (rope == nullptr) return absl::OkStatus();
+  if (head_dim % 2 != 0) return Bad(op, "rope", "cannot turn heads of odd size ", head_dim);
+  return CheckRopeTable(op, "rope", *rope, head_dim, device);
+}
+
+}  // namespace
+
 absl::Status CheckDecodeIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,
                                const ConstTensorView& positions, const RopeTable* rope, const PagedKv& kv,
                                Device device) {
-  constexpr std::string_view kOp = "DecodeIntoKv";
-  SCD_RETURN_IF_ERROR(CheckPages(kOp, kv, device));
-  const std::int64_t kv_heads = kv.k_pages.dim(1);
-  const std::int64_t head_dim = kv.k_pages.dim(3);
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "codes", codes, device, {DType::kF32, DType::kBF16},
-                                   {kAnyDim, decoder.in_features()}));
-  if (decoder.out_features() != kv_heads * head_dim) {
-    return Bad(kOp, "decoder", "makes ", decoder.out_features(), " columns for ", kv_heads, " heads of ",
-               head_dim);
+  return CheckDecode("DecodeIntoKv", codes, decoder, decoder.out_features(), positions, rope, kv, device);
+}
+
+absl::Status CheckDecodeManyIntoKv(const ConstTensorView& codes, const PackedWeight& decoder,
+                                   const ConstTensorView& positions, absl::Span<const KvTarget> targets,
+                                   Device device) {
+  constexpr std::string_view kOp = "DecodeManyIntoKv";
+  if (targets.empty()) return Bad(kOp, "targets", "has none");
+  const std::int64_t columns = decoder.out_features() / static_cast<std::int64_t>(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const KvTarget& target = targets[i];
+    SCD_RETURN_IF_ERROR(CheckDecode(kOp, codes, decoder, columns, positions, target.rope, target.kv, device));
+    const std::int64_t end = columns * static_cast<std::int64_t>(i + 1);
+    const absl::Span<const std::int64_t> cuts = decoder.cuts();
+    if (i + 1 < targets.size() ? std::find(cuts.begin(), cuts.end(), end) == cuts.end()
+                               : end != decoder.out_features()) {
+      return Bad(kOp, "decoder", "of ", decoder.out_features(), " columns is not cut at ", end);
+    }
   }
-  SCD_RETURN_IF_ERROR(CheckOperand(kOp, "positions", positions, device, kIndex, {codes.dim(0)}));
-  if (rope == nullptr) return absl::OkStatus();
-  if (head_dim % 2 != 0) return Bad(kOp, "rope", "cannot turn heads of odd size ", head_dim);
-  return CheckRopeTable(kOp, "rope", *rope, head_dim, device);
+  return absl::OkStatus();
 }
 
 absl::Status CheckAttention(const ConstTensorView& q, absl::Span<const AttentionSequence> sequences,

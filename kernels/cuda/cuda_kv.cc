@@ -1,7 +1,10 @@
 // What the cuda backend writes into pages.
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/bad_operand.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_status.h"
@@ -60,19 +63,33 @@ absl::Status CudaBackend::WriteKv(Stream& stream, ConstTensorView k, ConstTensor
   return absl::OkStatus();
 }
 
-// The product goes through scratch memory, mostly the second cache: the library's tensor core product and one
-// kernel for all that follows cost less than a product of our own fused with it.
 absl::Status CudaBackend::DecodeIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
                                        KvPart part, ConstTensorView positions, const RopeTable* rope,
                                        const PagedKv& kv) {
   SCD_RETURN_IF_ERROR(CheckDecodeIntoKv(codes, decoder, positions, rope, kv, device()));
+  const KvTarget target{.part = part, .rope = rope, .kv = kv};
+  return DecodeInto("DecodeIntoKv", stream, codes, decoder, positions, absl::MakeConstSpan(&target, 1));
+}
+
+absl::Status CudaBackend::DecodeManyIntoKv(Stream& stream, ConstTensorView codes, const PackedWeight& decoder,
+                                           ConstTensorView positions, absl::Span<const KvTarget> targets) {
+  SCD_RETURN_IF_ERROR(CheckDecodeManyIntoKv(codes, decoder, positions, targets, device()));
+  return DecodeInto("DecodeManyIntoKv", stream, codes, decoder, positions, targets);
+}
+
+// The product goes through scratch memory, mostly the second cache: the library's tensor core product and one
+// kernel for all that follows cost less than a product of our own fused with it.
+absl::Status CudaBackend::DecodeInto(std::string_view op, Stream& stream, ConstTensorView codes,
+                                     const PackedWeight& decoder, ConstTensorView positions,
+                                     absl::Span<const KvTarget> targets) {
   const auto* weight = dynamic_cast<const cuda::CudaWeight*>(&decoder);
   if (weight == nullptr) {
-    return absl::InvalidArgumentError("DecodeIntoKv: decoder was packed by another backend");
+    return absl::InvalidArgumentError(absl::StrCat(Text(op), ": decoder was packed by another backend"));
   }
   SCD_ASSIGN_OR_RETURN(cuda::CudaStream * own, Use(stream));
   if (codes.dim(0) == 0) return absl::OkStatus();
   const std::int64_t width = decoder.out_features();
+  const std::int64_t each = width / static_cast<std::int64_t>(targets.size());
   cuda::Scratch scratch(*own);
   const std::size_t row_bytes = static_cast<std::size_t>(width) * sizeof(float);
   const auto fit = static_cast<std::int64_t>(scratch.left() / kRowsShare / row_bytes);
@@ -88,13 +105,18 @@ absl::Status CudaBackend::DecodeIntoKv(Stream& stream, ConstTensorView codes, co
                                         .columns = {0, width},
                                         .out = rows,
                                         .with_bias = false}));
-    cuda::StoreVectors source = Source(rows, positions.rows(token, count), kv);
-    source.bias = weight->bias();
-    if (rope != nullptr) source.rope = cuda::RopeRowsOf(*rope);
-    source.positions_operand = cuda::IndexOperand::kDecodeIntoKvPositions;
-    source.block_table_operand = cuda::IndexOperand::kDecodeIntoKvBlockTable;
-    SCD_RETURN_IF_ERROR(ToStatus(
-        "DecodeIntoKv", cuda::LaunchStoreVectors(own->get(), source, PagesOf(kv, part), own->bad_index())));
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const KvTarget& target = targets[i];
+      const std::int64_t column = each * static_cast<std::int64_t>(i);
+      cuda::StoreVectors source = Source(rows.columns(column, each), positions.rows(token, count), target.kv);
+      if (weight->bias() != nullptr) source.bias = weight->bias() + column;
+      if (target.rope != nullptr) source.rope = cuda::RopeRowsOf(*target.rope);
+      source.positions_operand = cuda::IndexOperand::kDecodeIntoKvPositions;
+      source.block_table_operand = cuda::IndexOperand::kDecodeIntoKvBlockTable;
+      SCD_RETURN_IF_ERROR(ToStatus(
+          op,
+          cuda::LaunchStoreVectors(own->get(), source, PagesOf(target.kv, target.part), own->bad_index())));
+    }
   }
   return absl::OkStatus();
 }

@@ -56,8 +56,7 @@ struct Operands {
 
 // The written vectors, seen by attention to one position each: a window of 1 gives V as it is kept. K is
 // read as V of a cache whose parts are exchanged.
-std::vector<float> Kept(BackendRig& rig, const Case& c, const Operands& o) {
-  PagedKv kv = o.pages.kv;
+std::vector<float> Kept(BackendRig& rig, const Case& c, const Operands& o, PagedKv kv) {
   if (c.part == KvPart::kK) {
     std::swap(kv.k_pages, kv.v_pages);
     std::swap(kv.k_scales, kv.v_scales);
@@ -68,8 +67,11 @@ std::vector<float> Kept(BackendRig& rig, const Case& c, const Operands& o) {
   ExpectOk(rig.backend().WriteKv(rig.stream(), zeros.view, {}, o.positions.view, kv));
   const RigTensor q = rig.Put(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elements())));
   const RigTensor out = rig.Make(shape);
-  ExpectOk(rig.backend().Attention(rig.stream(), q.view, {{0, c.tokens, c.first_position, kv}},
-                                   {.scale = 1.0f, .sliding_window = 1}, out.view));
+  // Row by row: no backend rounds what one row reads.
+  std::vector<AttentionSequence> rows;
+  for (std::int64_t t = 0; t < c.tokens; ++t) rows.push_back({t, 1, c.first_position + t, kv});
+  ExpectOk(
+      rig.backend().Attention(rig.stream(), q.view, rows, {.scale = 1.0f, .sliding_window = 1}, out.view));
   return rig.Get(out);
 }
 
@@ -78,7 +80,7 @@ std::vector<float> Fused(BackendRig& rig, const Case& c) {
   const RopeTable rope = o.rope();
   ExpectOk(rig.backend().DecodeIntoKv(rig.stream(), o.codes.view, *o.decoder, c.part, o.positions.view,
                                       c.rope ? &rope : nullptr, o.pages.kv));
-  return Kept(rig, c, o);
+  return Kept(rig, c, o, o.pages.kv);
 }
 
 std::vector<float> StepByStep(BackendRig& rig, const Case& c) {
@@ -92,7 +94,7 @@ std::vector<float> StepByStep(BackendRig& rig, const Case& c) {
   const bool is_k = c.part == KvPart::kK;
   ExpectOk(rig.backend().WriteKv(rig.stream(), is_k ? heads : TensorView(), is_k ? TensorView() : heads,
                                  o.positions.view, o.pages.kv));
-  return Kept(rig, c, o);
+  return Kept(rig, c, o, o.pages.kv);
 }
 
 class DecodeIntoKvParityTest : public ParityTest {
@@ -160,10 +162,73 @@ TEST_P(DecodeIntoKvParityTest, QuantisedDecoders) {
         const RopeTable table = o.rope();
         ExpectOk(rig.backend().DecodeIntoKv(rig.stream(), o.codes.view, **packed, c.part, o.positions.view,
                                             c.rope ? &table : nullptr, o.pages.kv));
-        return Kept(rig, c, o);
+        return Kept(rig, c, o, o.pages.kv);
       });
     }
   }
+}
+
+// What was kept of K or V of one of two layers that are decoded with one product, or each with its own.
+std::vector<float> KeptOfTwoLayers(BackendRig& rig, const Case& c, std::int64_t which, bool at_once) {
+  const Operands o(rig, c);
+  const RigPages second = MakePages(rig, c.pages, o.end, c.kv_heads, 7, c.head_dim);
+  const RopeTable rope = o.rope();
+  const KvTarget targets[] = {{.part = KvPart::kK, .rope = &rope, .kv = o.pages.kv},
+                              {.part = KvPart::kV, .rope = nullptr, .kv = o.pages.kv},
+                              {.part = KvPart::kK, .rope = &rope, .kv = second.kv},
+                              {.part = KvPart::kV, .rope = nullptr, .kv = second.kv}};
+  const std::vector<float> weight = Random(4 * o.width * c.rank, 2);
+  const std::vector<float> bias = Random(4 * o.width, 3);
+  const ConstTensorView rows(weight.data(), DType::kF32, {4 * o.width, c.rank});
+  const ConstTensorView of_bias(bias.data(), DType::kF32, {4 * o.width});
+  if (at_once) {
+    const std::int64_t cuts[] = {o.width, 2 * o.width, 3 * o.width};
+    const auto decoder = *rig.backend().PackWeight(rows, of_bias, {.cuts = cuts});
+    ExpectOk(rig.backend().DecodeManyIntoKv(rig.stream(), o.codes.view, *decoder, o.positions.view, targets));
+  } else {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const auto decoder =
+          *rig.backend().PackWeight(rows.rows(i * o.width, o.width), of_bias.rows(i * o.width, o.width));
+      const KvTarget& target = targets[i];
+      ExpectOk(rig.backend().DecodeIntoKv(rig.stream(), o.codes.view, *decoder, target.part, o.positions.view,
+                                          target.rope, target.kv));
+    }
+  }
+  Case of_part = c;
+  of_part.part = targets[which].part;
+  return Kept(rig, of_part, o, targets[which].kv);
+}
+
+TEST_P(DecodeIntoKvParityTest, ManyAtOnceAreThoseOfEach) {
+  for (const DType pages : kPageDTypes) {
+    for (const std::int64_t tokens : {1, 61, 700}) {
+      const Case c{.tokens = tokens, .rank = 24, .kv_heads = 2, .head_dim = 16, .pages = pages};
+      const double rounding = pages == DType::kI8 ? 2.0 / 127 : pages == DType::kBF16 ? 1.0 / 128 : 0.0;
+      for (std::int64_t target = 0; target < 4; ++target) {
+        ExpectClose(KeptOfTwoLayers(tested_, c, target, true), KeptOfTwoLayers(tested_, c, target, false),
+                    1e-5 + rounding, Describe(c));
+      }
+    }
+  }
+}
+
+TEST_P(DecodeIntoKvParityTest, ManyAtOnceNeedADecoderThatIsCutBetweenThem) {
+  const Case c;
+  const Operands o(tested_, c);
+  const KvTarget target{.part = KvPart::kV, .rope = nullptr, .kv = o.pages.kv};
+  const auto decode = [&](const std::vector<KvTarget>& targets) {
+    return tested_.backend()
+        .DecodeManyIntoKv(tested_.stream(), o.codes.view, *o.decoder, o.positions.view, targets)
+        .code();
+  };
+  EXPECT_EQ(decode({target}), absl::StatusCode::kOk);
+  EXPECT_EQ(decode({}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(decode({target, target}), absl::StatusCode::kInvalidArgument);
+  const auto uncut = tested_.Pack({2 * o.width, c.rank}, Random(2 * o.width * c.rank, 2), {});
+  EXPECT_EQ(tested_.backend()
+                .DecodeManyIntoKv(tested_.stream(), o.codes.view, *uncut, o.positions.view, {target, target})
+                .code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(DecodeIntoKvParityTest, NoTokens) {
