@@ -62,7 +62,8 @@ inline std::size_t MmaBytes(int head_dim) {
          sizeof(float) * static_cast<std::size_t>(kMmaItems * kScorePitch + kMmaItems + 2 * kMmaKeys);
 }
 
-// The rows of a fragment's numbers of this thread. `scratch`: 16 rows of the warp's scores.
+// The rows of a fragment's numbers of this thread. `scratch`: 16 rows of the warp's scores, which are not
+// written before the warp has met again.
 __device__ inline void FindRows(float* scratch, int lane, int (&rows)[SumsFragment::num_elements]) {
   for (int i = lane; i < kMmaSide * kMmaSide; i += kWarpThreads) {
     scratch[i / kMmaSide * kScorePitch + i % kMmaSide] = static_cast<float>(i / kMmaSide);
@@ -70,7 +71,6 @@ __device__ inline void FindRows(float* scratch, int lane, int (&rows)[SumsFragme
   __syncwarp();
   SumsFragment numbers;
   nvcuda::wmma::load_matrix_sync(numbers, scratch, kScorePitch, nvcuda::wmma::mem_row_major);
-  __syncwarp();
 #pragma unroll
   for (int i = 0; i < SumsFragment::num_elements; ++i) rows[i] = static_cast<int>(numbers.x[i]);
 }

@@ -201,7 +201,7 @@ std::vector<float> KeptOfTwoLayers(BackendRig& rig, const Case& c, std::int64_t 
 
 TEST_P(DecodeIntoKvParityTest, ManyAtOnceAreThoseOfEach) {
   for (const DType pages : kPageDTypes) {
-    for (const std::int64_t tokens : {1, 61, 700}) {
+    for (const std::int64_t tokens : {1, 61}) {
       const Case c{.tokens = tokens, .rank = 24, .kv_heads = 2, .head_dim = 16, .pages = pages};
       const double rounding = pages == DType::kI8 ? 2.0 / 127 : pages == DType::kBF16 ? 1.0 / 128 : 0.0;
       for (std::int64_t target = 0; target < 4; ++target) {
