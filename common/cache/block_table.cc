@@ -23,7 +23,7 @@ absl::Status BlockTable::Set(const std::vector<std::int32_t>& pages) {
   }
   const Buffer& target = grown != nullptr ? *grown : *buffer_;
   if (stream_ == nullptr) {
-    SCD_ASSIGN_OR_RETURN(stream_, backend_.CreateStream());
+    SCD_ASSIGN_OR_RETURN(stream_, backend_.CreateStream(StreamUse::kCopies));
   }
   SCD_RETURN_IF_ERROR(backend_.Copy(*stream_, target.View(DType::kI32, shape),
                                     ConstTensorView(pages.data(), DType::kI32, shape)));

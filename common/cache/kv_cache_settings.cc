@@ -29,11 +29,14 @@ KvLayout LayoutFor(const KvCacheSettings& settings, const ModelConfig& model) {
                   .dtype = settings.dtype};
 }
 
-absl::StatusOr<std::int64_t> NumPages(const KvCacheSettings& settings, const KvLayout& layout) {
+absl::StatusOr<std::int64_t> NumPages(const KvCacheSettings& settings, const KvLayout& layout,
+                                      std::optional<std::int64_t> free_device_bytes) {
   if (settings.pages > 0) return settings.pages;
   std::int64_t bytes = 0;
   if (settings.memory_mib) {
     bytes = *settings.memory_mib << 20;
+  } else if (free_device_bytes) {
+    bytes = static_cast<std::int64_t>(static_cast<double>(*free_device_bytes) * kAutoDeviceMemoryShare);
   } else {
     const absl::StatusOr<std::int64_t> free = FreeMemoryBytes();
     if (!free.ok()) {

@@ -14,6 +14,9 @@ namespace scd {
 
 // What `memory_mib: auto` takes of the memory that is free once the model is loaded.
 inline constexpr double kAutoMemoryShare = 0.4;
+// The same of a device's own memory, of what weights and workspaces leave: nothing but translators and tables
+// of pages comes after the pages.
+inline constexpr double kAutoDeviceMemoryShare = 0.85;
 
 struct KvCacheSettings {
   std::optional<std::int64_t> memory_mib = 2048;  // K and V of all pages; absent: auto
@@ -28,8 +31,10 @@ void ReadKvCacheSettings(YamlSection section, KvCacheSettings* settings);
 
 KvLayout LayoutFor(const KvCacheSettings& settings, const ModelConfig& model);
 
-// At least one. Asks the system where memory_mib is auto: its error names the field.
-absl::StatusOr<std::int64_t> NumPages(const KvCacheSettings& settings, const KvLayout& layout);
+// At least one. Where memory_mib is auto it takes a share of the device's free memory that is given or, without
+// any, asks the system, whose error names the field.
+absl::StatusOr<std::int64_t> NumPages(const KvCacheSettings& settings, const KvLayout& layout,
+                                      std::optional<std::int64_t> free_device_bytes = std::nullopt);
 
 }  // namespace scd
 

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(Backend& backend,
     if (!allocated.ok()) return explain(allocated.status());
     scales = *std::move(allocated);
   }
-  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, backend.CreateStream());
+  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, backend.CreateStream(StreamUse::kCopies));
   return absl::WrapUnique(
       new PageMemory(backend, layout, num_pages, *std::move(vectors), std::move(scales), std::move(stream)));
 }

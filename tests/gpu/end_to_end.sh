@@ -27,7 +27,8 @@ start() {
   local name=$1 line
   shift
   "$bin/$name" --config "$folder/configs/${name#scd-}.yaml" --set device=cuda --set "cuda.plugin=\"$plugin\"" \
-    --set cuda.scratch_mib=16 --set math=f32 --set "model.path=$folder/pair/model" --set server.listen=127.0.0.1:0 \
+    --set cuda.scratch_mib=16 --set cuda.memory_mib=1024 --set math=f32 \
+    --set "model.path=$folder/pair/model" --set server.listen=127.0.0.1:0 \
     --set metrics.listen=127.0.0.1:0 "$@" > "$logs/$name.log" 2>&1 &
   pids+=($!)
   for _ in {1..600}; do
