@@ -214,7 +214,11 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.RequiredString("work_dir", &config->work_dir);
   root.Bool("keep_work", &config->keep_work);
   root.String("device", &config->backend.device);
-  ReadCudaOptions(root.Section("cuda"), &config->backend.cuda);
+  YamlSection cuda = root.Section("cuda");
+  ReadCudaOptions(cuda, &config->backend.cuda);
+  if (config->backend.cuda.memory_mib != 0) {
+    cuda.Fail("memory_mib", "stages of a calibration need different memory, which is taken when it is needed: 0");
+  }
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
               {{"auto", MathMode::kAuto}, {"f32", MathMode::kF32}, {"bf16", MathMode::kBF16}});

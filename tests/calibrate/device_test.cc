@@ -143,6 +143,18 @@ TEST_F(DeviceMathTest, TrainingIsTheSame) {
   EXPECT_THAT(got.mlp.parameters(), Pointwise(FloatNear(1e-4f), want.mlp.parameters()));
 }
 
+// As a configuration file with these lines gives it.
+absl::StatusOr<CalibrateConfig> Read(const std::string& more) {
+  const auto document = YamlDocument::Parse(
+      "producer: {path: a}\nconsumer: {path: b}\noutput: out\nwork_dir: work\n" + more, "calibrate.yaml");
+  if (!document.ok()) return document.status();
+  YamlReader reader(*document);
+  CalibrateConfig config;
+  ReadCalibrateConfig(reader.root(), &config);
+  if (const absl::Status status = reader.Finish(); !status.ok()) return status;
+  return config;
+}
+
 class DeviceRunTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -152,7 +164,7 @@ class DeviceRunTest : public ::testing::Test {
   }
 
   CalibrateConfig Config(const BackendOptions& backend, const std::string& name) const {
-    CalibrateConfig config;
+    CalibrateConfig config = Read("").value();
     config.producer.path = dir_.File("producer");
     config.consumer.path = dir_.File("consumer");
     config.output = dir_.File(name + "/bundle");
@@ -167,8 +179,6 @@ class DeviceRunTest : public ::testing::Test {
     config.aligner = {.mlp_width = 32, .max_epochs = 1};
     config.selective.prefixes = 1;
     config.selective.sizes = std::vector<std::int64_t>{2};
-    config.fused.training.mlp_width = 16;
-    config.fused.training.max_epochs = 1;
     config.entropy.distortions = {0.05};
     config.entropy.default_distortion = 0.05;
     config.measure = {.sweep_prefixes = 2, .quality_prefixes = 4, .scored_tokens = 8};
@@ -272,19 +282,15 @@ TEST_F(DeviceRunTest, TheModelsWriteTheirOwnPrefixesThere) {
   EXPECT_THAT(log_.text, HasSubstr("bundle "));
 }
 
-TEST(DeviceConfigTest, TheSectionCudaIsThatOfTheDaemons) {
-  const auto document = YamlDocument::Parse(
-      "producer: {path: a}\nconsumer: {path: b}\noutput: out\nwork_dir: work\ndevice: cuda\n"
-      "cuda: {plugin: lib.so, device: 2, scratch_mib: 64}\n",
-      "calibrate.yaml");
-  YamlReader reader(*document);
-  CalibrateConfig config;
-  ReadCalibrateConfig(reader.root(), &config);
-  ASSERT_TRUE(reader.Finish().ok());
-  EXPECT_EQ(config.backend.device, "cuda");
-  EXPECT_EQ(config.backend.cuda.plugin, "lib.so");
-  EXPECT_EQ(config.backend.cuda.device, 2);
-  EXPECT_EQ(config.backend.cuda.scratch_mib, 64);
+TEST(DeviceConfigTest, TheSectionCudaIsThatOfTheDaemonsButTakesNoMemoryAtTheStart) {
+  const BackendOptions backend =
+      Read("device: cuda\ncuda: {plugin: lib.so, device: 2, memory_mib: 0, scratch_mib: 64}\n")->backend;
+  EXPECT_EQ(backend.device, "cuda");
+  EXPECT_EQ(backend.cuda.plugin, "lib.so");
+  EXPECT_EQ(backend.cuda.device, 2);
+  EXPECT_EQ(backend.cuda.scratch_mib, 64);
+  EXPECT_THAT(Read("cuda: {memory_mib: auto}\n").status().message(),
+              HasSubstr("cuda.memory_mib: stages of a calibration"));
 }
 
 TEST_F(DeviceRunTest, CheckingSaysWhyThereIsNoDevice) {

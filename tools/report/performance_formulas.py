@@ -26,8 +26,6 @@ class Pair:
     mlp: int  # hidden units of a Patch aligner
     patch_layers: int
     fused_rank: int  # columns of one layer's code
-    fused_window: int
-    fused_mlp: int
     fused_share: float  # of raw bf16 bytes, entropy coded
     native_positions: int = 18  # head 1, tail 16, last 1
 
@@ -113,7 +111,7 @@ def rebuild_kernels(pair, way, rows, device):
         return [convert, product(rows, pair.mlp, pair.rank_h, device), Kernel(moved=2 * F32 * rows * pair.mlp),
                 product(rows, 2 * d, inner, device), store(rows, d, device), store(rows, d, device)]
     if way == "fused":
-        return [k for _ in range(2) for k in (product(rows, d, pair.fused_rank, device), store(rows, d, device))]
+        return [product(rows, 2 * d, pair.fused_rank, device), store(rows, d, device), store(rows, d, device)]
     return [Kernel(moved=rows * d * (BF16 + F32))] * 2 + [store(rows, d, device)] * 2  # raw
 
 
@@ -123,9 +121,7 @@ def encode_kernels(pair, way, rows, device):
     if way == "patch":
         return [product(rows, pair.rank_h, pair.hidden, device)]
     if way == "fused":
-        inputs = pair.fused_window * pair.hidden
-        return [product(rows, pair.fused_mlp, inputs, device), Kernel(moved=2 * F32 * rows * pair.fused_mlp),
-                product(rows, pair.fused_rank, inputs + pair.fused_mlp, device)]
+        return [product(rows, pair.fused_rank, pair.hidden, device)]
     return [Kernel(moved=rows * 2 * pair.d_kv * (F32 + BF16))]
 
 

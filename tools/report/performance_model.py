@@ -19,12 +19,12 @@ from speed import table
 
 MISTRAL = f.Pair("7B pair (Mistral-7B)", layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, head_dim=128,
                  vocabulary=32000, rank_k=512, rank_v=704, rank_h=3072, mlp=1024, patch_layers=6, fused_rank=1024,
-                 fused_window=2, fused_mlp=1024, fused_share=0.10)
+                 fused_share=0.10)
 QWEN = f.Pair("32B pair (Qwen2.5-32B)", layers=64, hidden=5120, intermediate=27648, heads=40, kv_heads=8, head_dim=128,
               vocabulary=152064, rank_k=512, rank_v=704, rank_h=3072, mlp=1024, patch_layers=12, fused_rank=1024,
-              fused_window=2, fused_mlp=1024, fused_share=0.10)
+              fused_share=0.10)
 SMOLLM = f.Pair("shipped pair", layers=30, hidden=576, intermediate=1536, heads=9, kv_heads=3, head_dim=64, vocabulary=49152,
-                rank_k=96, rank_v=128, rank_h=576, mlp=1024, patch_layers=6, fused_rank=1045, fused_window=1, fused_mlp=0,
+                rank_k=96, rank_v=128, rank_h=576, mlp=1024, patch_layers=6, fused_rank=1045,
                 fused_share=0.055)
 
 # Peaks of NVIDIA's data sheet (SXM, dense); the shares are assumptions, named on the page.
