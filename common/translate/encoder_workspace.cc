@@ -22,7 +22,7 @@ absl::Status EncoderWorkspace::Allocate() {
     return backend_.Allocate(MemoryKind::kDevice,
                              static_cast<std::size_t>(max_tokens_ * width) * DTypeBytes(dtype));
   };
-  if (on_host() || sizes_.staging_dtype != DType::kF32) {
+  if (on_host() || sizes_.staging_dtype != DType::kF32 || sizes_.integers) {
     SCD_ASSIGN_OR_RETURN(codes_, rows_of(sizes_.most_columns, DType::kF32));
   }
   if (sizes_.positions) {
@@ -39,8 +39,11 @@ absl::Status EncoderWorkspace::Allocate() {
 }
 
 absl::Status EncoderWorkspace::AllocateSlot(Slot& slot) {
-  const std::size_t bytes =
+  std::size_t bytes =
       static_cast<std::size_t>(max_tokens_ * sizes_.most_columns) * DTypeBytes(sizes_.staging_dtype);
+  // Of few rows, integers with their scales may take more than the numbers.
+  const GroupedIntegers largest{.bits = 8, .by_column = true, .columns = sizes_.most_columns};
+  if (sizes_.integers) bytes = std::max(bytes, static_cast<std::size_t>(largest.BytesOf(max_tokens_)));
   SCD_ASSIGN_OR_RETURN(slot.staging, backend_.Allocate(MemoryKind::kStaging, bytes));
   if (sizes_.positions) {
     SCD_ASSIGN_OR_RETURN(slot.staged_positions,
@@ -71,11 +74,20 @@ TensorView EncoderWorkspace::Codes(const Slot& slot, std::int64_t rows, std::int
   return (codes_ != nullptr ? codes_ : slot.leaving)->View(DType::kF32, Shape{rows, columns});
 }
 
-absl::Status EncoderWorkspace::Leave(Stream& stream, Slot& slot, const ConstTensorView& numbers) {
-  const TensorView staging = slot.staging->View(sizes_.staging_dtype, numbers.shape());
+absl::Status EncoderWorkspace::Leave(Stream& stream, Slot& slot, const ConstTensorView& numbers,
+                                     const std::optional<GroupedIntegers>& integers) {
+  const bool packs = integers.has_value() && !on_host();
+  const DType dtype = packs ? DType::kU8 : sizes_.staging_dtype;
+  const Shape shape = packs ? Shape{integers->BytesOf(numbers.dim(0))} : numbers.shape();
+  const TensorView staging = slot.staging->View(dtype, shape);
+  slot.staged = staging;
   if (on_host()) return backend_.Copy(stream, staging, numbers);
-  const TensorView leaving = slot.leaving->View(sizes_.staging_dtype, numbers.shape());
-  if (numbers.data() != leaving.data()) SCD_RETURN_IF_ERROR(backend_.Copy(stream, leaving, numbers));
+  const TensorView leaving = slot.leaving->View(dtype, shape);
+  if (packs) {
+    SCD_RETURN_IF_ERROR(backend_.PackCodes(stream, numbers, *integers, leaving));
+  } else if (numbers.data() != leaving.data()) {
+    SCD_RETURN_IF_ERROR(backend_.Copy(stream, leaving, numbers));
+  }
   SCD_RETURN_IF_ERROR(backend_.Record(*slot.made, stream));
   SCD_RETURN_IF_ERROR(backend_.Wait(*copies_, *slot.made));
   SCD_RETURN_IF_ERROR(backend_.Copy(*copies_, staging, leaving));
@@ -84,11 +96,10 @@ absl::Status EncoderWorkspace::Leave(Stream& stream, Slot& slot, const ConstTens
   return absl::OkStatus();
 }
 
-absl::StatusOr<ConstTensorView> EncoderWorkspace::Arrived(Slot& slot, std::int64_t rows,
-                                                          std::int64_t columns) {
+absl::StatusOr<ConstTensorView> EncoderWorkspace::Arrived(Slot& slot) {
   if (slot.leaves) SCD_RETURN_IF_ERROR(backend_.Await(*slot.arrived));
   slot.leaves = false;
-  return ConstTensorView(slot.staging->View(sizes_.staging_dtype, Shape{rows, columns}));
+  return slot.staged;
 }
 
 absl::StatusOr<bool> EncoderWorkspace::HasArrived(const Slot& slot) {

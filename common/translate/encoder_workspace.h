@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/translate/layer_encoder.h"
 #include "kernels/backend.h"
+#include "kernels/grouped_integers.h"
 
 namespace scd {
 
@@ -22,8 +24,9 @@ namespace scd {
 struct EncoderSizes {
   std::int64_t most_columns = 0;  // of a code, as it leaves the device
   DType staging_dtype = DType::kF32;
-  bool positions = false;    // some rows are turned
-  std::size_t num_kept = 0;  // layers of a group whose rows are kept
+  bool integers = false;       // another device packs them before they leave it
+  bool positions = false;      // some rows are turned
+  std::size_t num_kept = 0;    // layers of a group whose rows are kept
   std::int64_t hidden = 0;
 };
 
@@ -35,6 +38,7 @@ class EncoderWorkspace : public LayerEncoder::Workspace {
   struct Slot {
     std::unique_ptr<Buffer> leaving;  // [max_tokens, most columns]; null where the device is the host
     std::unique_ptr<Buffer> staging;  // the same on the host
+    ConstTensorView staged;           // what comes into it
     std::unique_ptr<Buffer> staged_positions;  // [max_tokens] i32 on the host; null where nothing is turned
     std::unique_ptr<Event> made, arrived;
     bool taken = false;
@@ -64,10 +68,12 @@ class EncoderWorkspace : public LayerEncoder::Workspace {
   // on the same stream may use it again.
   TensorView Codes(const Slot& slot, std::int64_t rows, std::int64_t columns) const;
   // Queues that the numbers, [rows, columns] f32 on the device, come into slot.staging; they may change for
-  // what is queued on `stream` afterwards.
-  absl::Status Leave(Stream& stream, Slot& slot, const ConstTensorView& numbers);
-  // Waits for them. [rows, columns] of the staging type on the host, until the slot is given back.
-  absl::StatusOr<ConstTensorView> Arrived(Slot& slot, std::int64_t rows, std::int64_t columns);
+  // what is queued on `stream` afterwards. integers: how they are to be packed, where they are.
+  absl::Status Leave(Stream& stream, Slot& slot, const ConstTensorView& numbers,
+                     const std::optional<GroupedIntegers>& integers);
+  // Waits for them. [rows, columns] of the staging type on the host, or the bytes of integers that the device
+  // packed, until the slot is given back.
+  absl::StatusOr<ConstTensorView> Arrived(Slot& slot);
   absl::StatusOr<bool> HasArrived(const Slot& slot);
 
   const Buffer& positions() const { return *positions_; }  // [max_tokens] i32 on the device

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -46,13 +47,12 @@ class CodeInSlot final : public PendingCode {
   absl::StatusOr<bool> Ready() const override { return workspace_.HasArrived(slot_); }
 
   absl::StatusOr<LayerCode> Finish() override {
-    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers,
-                         workspace_.Arrived(slot_, code_.num_tokens, sender_.columns));
+    SCD_ASSIGN_OR_RETURN(const ConstTensorView numbers, workspace_.Arrived(slot_));
     if (sender_.entropy != nullptr) {
       auto payload = sender_.entropy->Encode(numbers.as<float>(), code_.num_tokens);
       if (!payload.ok()) return payload.status();
       code_.payload = *std::move(payload);
-    } else if (IsQuantized(code_.codec)) {
+    } else if (IsQuantized(code_.codec) && numbers.dtype() == DType::kF32) {
       code_.payload =
           EncodeNumbers(code_.codec, code_.kind, numbers.as<float>(), code_.num_tokens, code_.rank);
     } else {
@@ -108,6 +108,7 @@ class LayerEncoder::Impl {
     return EncoderWorkspace::Create(this, backend_,
                                     {.most_columns = most_columns_,
                                      .staging_dtype = StagingDType(codec_),
+                                     .integers = IsQuantized(codec_),
                                      .positions = any_roped_,
                                      .num_kept = most_kept_,
                                      .hidden = hidden_},
@@ -145,7 +146,9 @@ class LayerEncoder::Impl {
                                                           .payload = {}});
     auto numbers = Send(*own, *slot, stream, *sender, layer, rows, first_token);
     absl::Status status = numbers.status();
-    if (status.ok()) status = own->Leave(stream, *slot, *numbers);
+    const auto integers = IsQuantized(codec_) ? std::optional(IntegersOf(codec_, kind, sender->columns))
+                                              : std::optional<GroupedIntegers>();
+    if (status.ok()) status = own->Leave(stream, *slot, *numbers, integers);
     if (status.ok()) return pending;
     // What was queued before the error uses the slot.
     status.Update(backend_.Synchronize(stream));
