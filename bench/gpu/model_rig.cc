@@ -35,6 +35,18 @@ absl::Span<const std::int32_t> ModelRig::tokens(std::int64_t first, std::int64_t
                                               static_cast<std::size_t>(count));
 }
 
+absl::Status ModelRig::Prefill(Sequence& sequence, std::int64_t begin, std::int64_t end, LogitsWanted logits,
+                               const ForwardOptions& options) const {
+  while (begin < end) {
+    const std::int64_t next = std::min(begin + shape_->chunk, end);
+    const ForwardChunk chunk{&sequence, tokens(begin, next - begin), begin,
+                             next == end ? logits : LogitsWanted::kNone};
+    SCD_RETURN_IF_ERROR(transformer_->Forward(*workspace_, {&chunk, 1}, options));
+    begin = next;
+  }
+  return absl::OkStatus();
+}
+
 double ModelRig::LayersFlopPerToken() const {
   const ModelConfig& c = shape_->model;
   const std::int64_t numbers =

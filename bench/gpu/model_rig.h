@@ -33,25 +33,8 @@ class ModelRig {
   absl::Span<const std::int32_t> tokens(std::int64_t first, std::int64_t count) const;
 
   // Runs positions [begin, end) of `sequence` through the model in chunks; logits of the last where wanted.
-  // make_options(begin, end) gives those of a chunk's pass.
-  template <typename MakeOptions>
   absl::Status Prefill(Sequence& sequence, std::int64_t begin, std::int64_t end, LogitsWanted logits,
-                       const MakeOptions& make_options) const {
-    while (begin < end) {
-      const std::int64_t next = std::min(begin + shape_->chunk, end);
-      const ForwardChunk chunk{&sequence, tokens(begin, next - begin), begin,
-                               next == end ? logits : LogitsWanted::kNone};
-      if (absl::Status s = transformer_->Forward(*workspace_, {&chunk, 1}, make_options(begin, next));
-          !s.ok()) {
-        return s;
-      }
-      begin = next;
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Prefill(Sequence& sequence, std::int64_t begin, std::int64_t end, LogitsWanted logits) const {
-    return Prefill(sequence, begin, end, logits, [](auto, auto) { return ForwardOptions(); });
-  }
+                       const ForwardOptions& options = {}) const;
 
   // FLOP of a prefill of so many tokens: its layers' products, and attention's of what it may see.
   double PrefillFlop(std::int64_t tokens) const;

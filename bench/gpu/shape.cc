@@ -26,7 +26,8 @@ BenchmarkShape Shape7B() {
   s.bundle.ranks_h = {3072};
   s.bundle.candidate_layers = s.bundle.default_patch_layers = {10, 12, 14, 16, 18, 20};
   s.bundle.mlp_width = 1024;
-  s.bundle.fused = {.rank = 1024, .mlp_width = 1024, .window = 2};
+  s.bundle.fused = {};
+  s.bundle.fused.rank = 1024;
   s.bundle.distortions = {0.02};
   s.bundle.native_tail = 16;
   s.tokens = {512, 2048, 4096, 16384};
@@ -56,7 +57,8 @@ BenchmarkShape TinyShape() {
   s.bundle.ranks_h = {48};
   s.bundle.candidate_layers = s.bundle.default_patch_layers = {1};
   s.bundle.mlp_width = 16;
-  s.bundle.fused = {.rank = 32, .mlp_width = 16, .window = 2};
+  s.bundle.fused = {};
+  s.bundle.fused.rank = 32;
   s.bundle.distortions = {0.02};
   s.bundle.native_tail = 4;
   s.tokens = {24, 48};

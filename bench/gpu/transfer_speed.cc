@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/gpu/code_tap.h"
 #include "kernels/status_macros.h"
+#include "producer/encoding_tap.h"
 
 namespace scd {
 
@@ -19,14 +19,13 @@ absl::StatusOr<std::unique_ptr<TransferBenchmark>> TransferBenchmark::Create(con
   b->head_ = plan.native_head;
   b->tail_ = plan.native_tail;
   const BundleManifest& m = bundle.manifest();
-  b->mlp_width_ = form == "fused" ? m.fused.mlp_width : m.mlp_width;
-  b->window_ = m.fused.window;
+  b->mlp_width_ = m.mlp_width;
   std::vector<KvProjection> projections;
   for (std::int64_t i = 0; i < m.num_layers; ++i) projections.push_back(rig.transformer().kv_projection(i));
   const RopeTable& rope = rig.transformer().rope();
   SCD_ASSIGN_OR_RETURN(b->stream_, rig.backend().CreateStream());
-  SCD_ASSIGN_OR_RETURN(b->encoder_, LayerEncoder::Create(bundle, plan, rope, rig.backend()));
-  SCD_ASSIGN_OR_RETURN(b->encoding_, b->encoder_->CreateWorkspace(rig.shape().chunk));
+  SCD_ASSIGN_OR_RETURN(b->encoder_.encoder, LayerEncoder::Create(bundle, plan, rope, rig.backend()));
+  SCD_ASSIGN_OR_RETURN(b->encoder_.workspace, b->encoder_.encoder->CreateWorkspace(rig.shape().chunk));
   SCD_ASSIGN_OR_RETURN(b->rebuilder_, LayerRebuilder::Create(bundle, plan, projections, rope, rig.backend()));
   SCD_ASSIGN_OR_RETURN(b->rebuilding_, b->rebuilder_->CreateWorkspace(rig.shape().chunk));
   return b;
@@ -40,20 +39,22 @@ double TransferBenchmark::RebuildFlopPerToken() const {
     if (layer.treatment == LayerTreatment::kPatch) {
       numbers += layer.rank_h * mlp_width_ + (layer.rank_h + mlp_width_) * 2 * c.d_kv();
     }
-    if (layer.treatment == LayerTreatment::kFused) {
-      numbers += window_ * layer.rank_kv * mlp_width_ + (layer.rank_kv + mlp_width_) * 2 * c.d_kv();
-    }
+    numbers += layer.rank_kv * 2 * c.d_kv();
   }
   return 2.0 * static_cast<double>(numbers);
 }
 
 absl::Status TransferBenchmark::Produce(Sequence& sequence, std::int64_t end) {
   codes_.clear();
-  std::unique_ptr<CodeTap> tap;
-  return rig_.Prefill(sequence, 0, end, LogitsWanted::kNone, [&](std::int64_t begin, std::int64_t chunk_end) {
-    tap = std::make_unique<CodeTap>(*encoder_, *encoding_, begin, chunk_end, head_, codes_);
-    return ForwardOptions{.tap = tap.get()};
-  });
+  for (std::int64_t begin = 0; begin < end;) {
+    const std::int64_t next = std::min(begin + rig_.shape().chunk, end);
+    EncodingTap tap(encoder_, begin, next, head_,
+                    [this](LayerCode code) { codes_.push_back(std::move(code)); });
+    SCD_RETURN_IF_ERROR(rig_.Prefill(sequence, begin, next, LogitsWanted::kNone, {.tap = &tap}));
+    SCD_RETURN_IF_ERROR(tap.Finish());
+    begin = next;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TransferBenchmark::Rebuild(Sequence& sequence) {

@@ -13,9 +13,9 @@
 #include "bench/gpu/peaks.h"
 #include "bench/gpu/timing.h"
 #include "common/bundle/bundle.h"
-#include "common/translate/layer_encoder.h"
 #include "common/translate/layer_rebuilder.h"
 #include "nlohmann/json.hpp"
+#include "producer/encoder_cache.h"
 
 namespace scd {
 
@@ -45,10 +45,9 @@ class TransferBenchmark {
 
   const ModelRig& rig_;
   const std::string form_;
-  std::int64_t mlp_width_ = 0, window_ = 1, head_ = 0, tail_ = 0;
+  std::int64_t mlp_width_ = 0, head_ = 0, tail_ = 0;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<LayerEncoder> encoder_;
-  std::unique_ptr<LayerEncoder::Workspace> encoding_;
+  ReadyEncoder encoder_;
   std::unique_ptr<LayerRebuilder> rebuilder_;
   std::unique_ptr<LayerRebuilder::Workspace> rebuilding_;
   std::vector<LayerCode> codes_;
