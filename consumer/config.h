@@ -55,7 +55,7 @@ struct LimitsConfig {
 
 struct ConsumerConfig {
   ModelSource model = {.path = "", .adapter = "", .config = "", .weights = WeightsFormat::kAuto};
-  BackendOptions backend;
+  BackendOptions backend{.cuda = {.memory_mib = std::nullopt}};
   std::string bundle;  // empty: only mode local
   ProducerPeerConfig producer;
   TransferPolicy policy = TransferPolicy::kPrefer;

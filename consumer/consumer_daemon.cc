@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/cache/device_memory_log.h"
 #include "common/config/transfer_modes.h"
 #include "common/model/model_description.h"
 #include "common/model/model_source.h"
@@ -138,21 +139,29 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
   auto server = std::make_unique<Server>();
   SCD_ASSIGN_OR_RETURN(server->backend, CreateBackend(config_.backend));
   SCD_ASSIGN_OR_RETURN(
+      DeviceMemoryLog memory,
+      DeviceMemoryLog::Begin(*server->backend,
+                             [&log = context.log](const std::string& line) { log.Info(line); }));
+  SCD_ASSIGN_OR_RETURN(
       server->transformer,
       Transformer::Create(model.config, *model.weights, *server->backend, {.weights = model.weights_format}));
   files_->model.description = DescribeLoaded(model, *server->transformer);
   const KvCacheSettings& pool = config_.kv_cache.pool;
+  SCD_RETURN_IF_ERROR(memory.Note("weights"));
   const KvLayout layout = LayoutFor(pool, model.config);
-  SCD_ASSIGN_OR_RETURN(const std::int64_t num_pages, NumPages(pool, layout));
+  EngineOptions engine{.page_tokens = layout.page_tokens,
+                       .kv_dtype = layout.dtype,
+                       .max_batch_sequences = config_.batch.max_sequences,
+                       .prefill_chunk_tokens = config_.batch.prefill_chunk_tokens,
+                       .max_queued_requests = config_.batch.max_queued_requests};
+  std::optional<std::int64_t> left = memory.free_bytes();
+  if (left) *left -= Engine::WorkspaceBytes(*server->transformer, engine);
+  SCD_ASSIGN_OR_RETURN(engine.num_pages, NumPages(pool, layout, left));
   const std::optional<std::int64_t> swap_mib = config_.kv_cache.swap_mib;
-  const EngineOptions engine{.num_pages = num_pages,
-                             .page_tokens = layout.page_tokens,
-                             .kv_dtype = layout.dtype,
-                             .swap_bytes = swap_mib ? *swap_mib << 20 : num_pages * layout.page_bytes(),
-                             .max_batch_sequences = config_.batch.max_sequences,
-                             .prefill_chunk_tokens = config_.batch.prefill_chunk_tokens,
-                             .max_queued_requests = config_.batch.max_queued_requests};
+  engine.swap_bytes = swap_mib ? *swap_mib << 20 : engine.num_pages * layout.page_bytes();
   SCD_ASSIGN_OR_RETURN(server->engine, Engine::Create(*server->transformer, engine));
+  SCD_RETURN_IF_ERROR(memory.Note(
+      absl::StrCat("workspace of forward passes and ", engine.num_pages, " pages of the KV cache")));
   if (files_->bundle != nullptr) {
     const CodeClientOptions options{
         .address = config_.producer.address.ToString(),
@@ -173,6 +182,7 @@ absl::StatusOr<std::vector<NamedService>> ConsumerDaemon::Start(const DaemonCont
         server->transfers,
         CreateRebuildingClient(*files_->bundle, *server->transformer, std::move(codes),
                                {.max_cached_plans = config_.max_cached_plans, .default_plan = files_->plan}));
+    SCD_RETURN_IF_ERROR(memory.Note("decoders of the default plan"));
   }
   const std::int64_t positions =
       std::min(server->transformer->max_positions(), engine.num_pages * engine.page_tokens);

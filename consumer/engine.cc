@@ -280,7 +280,25 @@ void EngineImpl::Finish(RequestId id, const absl::Status& status, FinishReason r
   request->TellDone(status, reason);
 }
 
+// Rows of the largest passes.
+struct PassRows {
+  std::int64_t all = 0;
+  std::int64_t with_logits = 0;
+};
+
+PassRows RowsOfPasses(const ModelConfig& config, const EngineOptions& options) {
+  const std::int64_t score_rows =
+      std::clamp<std::int64_t>(kScoreLogitsBytes / (config.vocab_size * 4), 1, options.prefill_chunk_tokens);
+  const std::int64_t with_logits = std::max(score_rows, options.max_batch_sequences);
+  return {std::max(options.prefill_chunk_tokens, with_logits), with_logits};
+}
+
 }  // namespace
+
+std::int64_t Engine::WorkspaceBytes(const Transformer& transformer, const EngineOptions& options) {
+  const PassRows rows = RowsOfPasses(transformer.config(), options);
+  return transformer.workspace_bytes(rows.all, rows.with_logits);
+}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transformer,
                                                        const EngineOptions& options) {
@@ -289,12 +307,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transf
   const KvLayout layout = LayoutFor({.page_tokens = options.page_tokens, .dtype = options.kv_dtype}, config);
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<PagedKvCache> cache,
                        PagedKvCache::Create(transformer.backend(), layout, options.num_pages));
-  const std::int64_t score_rows =
-      std::clamp<std::int64_t>(kScoreLogitsBytes / (config.vocab_size * 4), 1, options.prefill_chunk_tokens);
-  const std::int64_t logit_rows = std::max(score_rows, options.max_batch_sequences);
-  SCD_ASSIGN_OR_RETURN(
-      std::unique_ptr<Transformer::Workspace> workspace,
-      transformer.CreateWorkspace(std::max(options.prefill_chunk_tokens, logit_rows), logit_rows));
+  const PassRows rows = RowsOfPasses(config, options);
+  SCD_ASSIGN_OR_RETURN(std::unique_ptr<Transformer::Workspace> workspace,
+                       transformer.CreateWorkspace(rows.all, rows.with_logits));
   return std::make_unique<EngineImpl>(transformer, options, std::move(cache), std::move(workspace));
 }
 

@@ -103,6 +103,9 @@ class Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const Transformer& transformer,
                                                         const EngineOptions& options);
 
+  // Device memory that Create takes besides the pages, but for its stream's.
+  static std::int64_t WorkspaceBytes(const Transformer& transformer, const EngineOptions& options);
+
   // Cancels what is left and joins the thread.
   virtual ~Engine() = default;
 

@@ -42,10 +42,8 @@ absl::StatusOr<RebuilderCache::Entry*> RebuilderCache::Find(const LayerPlan& pla
 absl::Status RebuilderCache::Rebuild(const LayerPlan& plan, const LayerCode& code, const Sequence& sequence,
                                      Stream& stream) {
   SCD_ASSIGN_OR_RETURN(Entry * entry, Find(plan));
-  SCD_RETURN_IF_ERROR(entry->rebuilder->Rebuild(*entry->workspace, stream, code, [&](std::int64_t layer) {
-    return sequence.view(layer);
-  }));
-  return transformer_.backend().Synchronize(stream);
+  return entry->rebuilder->Rebuild(*entry->workspace, stream, code,
+                                   [&](std::int64_t layer) { return sequence.view(layer); });
 }
 
 }  // namespace scd

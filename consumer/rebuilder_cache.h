@@ -28,7 +28,7 @@ class RebuilderCache {
   // Makes the plan's rebuilder ready; INVALID_ARGUMENT for a plan that the bundle cannot do.
   absl::Status Prepare(const LayerPlan& plan);
 
-  // Rebuilds one code of `plan` into the pages of its layer and waits until it is there.
+  // Queues on `stream` that one code of `plan` is rebuilt into the pages of its layer. The code may go away.
   absl::Status Rebuild(const LayerPlan& plan, const LayerCode& code, const Sequence& sequence,
                        Stream& stream);
 

@@ -18,17 +18,31 @@
 namespace scd {
 namespace {
 
-// What all transfers share. Cache, recomputer and stream are used by the worker alone.
+// What all transfers share; but for the mutex and what it guards, the worker's alone.
 struct Rebuilding {
   Rebuilding(const Bundle& bundle, const Transformer& transformer, std::int64_t max_cached_plans,
              std::unique_ptr<Stream> backend_stream)
-      : cache(bundle, transformer, max_cached_plans),
+      : backend(transformer.backend()),
+        cache(bundle, transformer, max_cached_plans),
         recomputer(transformer),
         stream(std::move(backend_stream)) {}
 
+  // Waits for all that was queued. Its error is also that of every transfer with work before it.
+  absl::Status Synchronize() {
+    const absl::Status status = backend.Synchronize(*stream);
+    if (!status.ok()) {
+      ++num_failures;
+      last_failure = status;
+    }
+    return status;
+  }
+
+  Backend& backend;
   RebuilderCache cache;
   GroupRecomputer recomputer;
   const std::unique_ptr<Stream> stream;
+  std::int64_t num_failures = 0;
+  absl::Status last_failure;
 
   absl::Mutex mutex;
   std::int64_t running ABSL_GUARDED_BY(mutex) = 0;
@@ -135,8 +149,10 @@ class RebuildingTransfer final : public Transfer,
       RecomputeWaiting();
       return;
     }
-    Work("rebuild", code,
-         [&] { return shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream); });
+    Work("rebuild", code, [&] {
+      if (!std::exchange(queued_, true)) failures_before_ = shared_.num_failures;
+      return shared_.cache.Rebuild(job_.plan, code, *job_.sequence, *shared_.stream);
+    });
   }
 
   void HeadIsValid() {
@@ -204,7 +220,19 @@ class RebuildingTransfer final : public Transfer,
     if (stream != nullptr) stream->Cancel();
   }
 
+  // Codes are rebuilt on the device while others arrive: until here nobody has waited for it. In failure too,
+  // for the pages are given back.
+  absl::Status WaitForDevice() {
+    if (!queued_) return absl::OkStatus();
+    const TraceSpan span(trace(), TraceTrack::kRebuild, "wait for the device");
+    const absl::Time start = absl::Now();
+    const absl::Status status = shared_.Synchronize();
+    rebuild_ms_ += MsSince(start);
+    return shared_.num_failures == failures_before_ ? status : shared_.last_failure;
+  }
+
   void Finish(const CodeStreamEnd& end) {
+    const absl::Status rebuilt = WaitForDevice();
     TransferResult result;
     result.outcome = end.outcome;
     result.stats = end.stats;
@@ -213,12 +241,14 @@ class RebuildingTransfer final : public Transfer,
       absl::MutexLock lock(&mutex_);
       finished_ = true;
       stream = std::move(stream_);
+      rebuild_status_.Update(rebuilt);
       if (cancelled_) {
         result.outcome = {TransferReason::kCancelled, absl::CancelledError("the request ended")};
       } else if (!rebuild_status_.ok()) {
         // What no encoder can have written shows itself only when it is decoded.
         const bool corrupt = absl::IsDataLoss(rebuild_status_);
-        result.outcome = {corrupt ? TransferReason::kCorruptFrame : TransferReason::kRebuild, rebuild_status_};
+        result.outcome = {corrupt ? TransferReason::kCorruptFrame : TransferReason::kRebuild,
+                          rebuild_status_};
       }
     }
     if (result.outcome.ok()) {
@@ -249,6 +279,8 @@ class RebuildingTransfer final : public Transfer,
 
   // Of the worker's thread.
   double rebuild_ms_ = 0;
+  bool queued_ = false;               // work on the shared stream
+  std::int64_t failures_before_ = 0;  // shared_.num_failures as it was then
   bool head_is_valid_ = false;
   std::deque<LayerCode> residuals_;   // that wait for the native head
   std::optional<CodeStreamEnd> end_;  // of a stream whose transfer has yet to finish

@@ -4,6 +4,7 @@
 #define SCD_PRODUCER_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ struct CodeStoreConfig {
 
 struct ProducerConfig {
   ModelSource model = {.path = "", .adapter = "", .config = "", .weights = WeightsFormat::kAuto};
-  BackendOptions backend;
+  BackendOptions backend{.cuda = {.memory_mib = std::nullopt}};
   std::vector<std::string> bundles;  // folders
   PrefillConfig prefill;
   KvCacheSettings kv_cache{.memory_mib = 512};

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/cache/device_memory_log.h"
 #include "common/model/model_description.h"
 #include "common/model/transformer.h"
 #include "common/store/code_keys.h"
@@ -52,11 +54,14 @@ Digest SeedOf(const Model& model, const Transformer& transformer, MathMode math,
                    kv_dtype);
 }
 
+// free_device_bytes: what weights and workspace leave; nullopt: the device's memory is the host's, or unknown
+// yet.
 absl::StatusOr<PrefillEngineOptions> EngineOptions(const ProducerConfig& config, const ModelConfig& model,
-                                                   std::int64_t longest) {
+                                                   std::int64_t longest,
+                                                   std::optional<std::int64_t> free_device_bytes) {
   const KvLayout layout = LayoutFor(config.kv_cache, model);
   SCD_RETURN_IF_ERROR(layout.Validate());
-  SCD_ASSIGN_OR_RETURN(const std::int64_t num_pages, NumPages(config.kv_cache, layout));
+  SCD_ASSIGN_OR_RETURN(const std::int64_t num_pages, NumPages(config.kv_cache, layout, free_device_bytes));
   PrefillEngineOptions options;
   options.chunk_tokens = std::min(config.prefill.chunk_tokens, longest);
   options.kv_tokens = num_pages * layout.page_tokens;
@@ -134,7 +139,8 @@ absl::Status ProducerDaemon::OpenFiles() {
   SCD_ASSIGN_OR_RETURN(bundles_, BundleSet::Open(config_.bundles, model_->config, model_->digest,
                                                  model_->tokenizer->digest()));
   SCD_RETURN_IF_ERROR(CheckCodeStore(config_.code_store));
-  return EngineOptions(config_, model_->config, LongestPrompt()).status();
+  SCD_ASSIGN_OR_RETURN(const std::optional<std::int64_t> free_device_bytes, backend_->FreeDeviceBytes());
+  return EngineOptions(config_, model_->config, LongestPrompt(), free_device_bytes).status();
 }
 
 std::int64_t ProducerDaemon::LongestPrompt() const {
@@ -144,11 +150,18 @@ std::int64_t ProducerDaemon::LongestPrompt() const {
 absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonContext& context) {
   auto parts = std::make_unique<Parts>(context.metrics);
   const std::int64_t longest = LongestPrompt();
+  SCD_ASSIGN_OR_RETURN(
+      DeviceMemoryLog memory,
+      DeviceMemoryLog::Begin(*backend_, [&log = context.log](const std::string& line) { log.Info(line); }));
   SCD_ASSIGN_OR_RETURN(parts->transformer,
                        Transformer::Create(model_->config, *model_->weights, *backend_,
                                            {.max_positions = longest, .weights = model_->weights_format}));
   model_->description = DescribeLoaded(*model_, *parts->transformer);
-  SCD_ASSIGN_OR_RETURN(const PrefillEngineOptions options, EngineOptions(config_, model_->config, longest));
+  SCD_RETURN_IF_ERROR(memory.Note("weights"));
+  std::optional<std::int64_t> left = memory.free_bytes();
+  if (left) *left -= parts->transformer->workspace_bytes(std::min(config_.prefill.chunk_tokens, longest), 0);
+  SCD_ASSIGN_OR_RETURN(const PrefillEngineOptions options,
+                       EngineOptions(config_, model_->config, longest, left));
   const Digest seed = SeedOf(*model_, *parts->transformer, config_.backend.math, options.kv_dtype);
   std::vector<CodeSource> sources;
   for (const std::unique_ptr<Bundle>& bundle : bundles_->bundles()) {
@@ -157,6 +170,9 @@ absl::StatusOr<std::vector<NamedService>> ProducerDaemon::Start(const DaemonCont
   SCD_ASSIGN_OR_RETURN(parts->store, OpenCodeStore(config_.code_store, context.log, std::move(sources)));
   SCD_ASSIGN_OR_RETURN(parts->engine,
                        PrefillEngine::Create(*parts->transformer, options, parts->store.get()));
+  SCD_RETURN_IF_ERROR(
+      memory.Note(absl::StrCat("workspace of forward passes and ", options.kv_tokens / options.block_tokens,
+                               " pages of the KV cache")));
 
   InfoMetrics info(context.metrics);
   info.SetModel(model_->description, model_->digest.ToHex());

@@ -20,6 +20,12 @@ absl::Status Allocate(Backend& backend, MemoryKind kind, std::int64_t rows, std:
 
 }  // namespace
 
+std::int64_t WorkspaceSizes::device_bytes() const {
+  const std::int64_t of_row = 2 * hidden + 2 * d_q + 2 * d_kv + 2 * intermediate + 3;
+  return static_cast<std::int64_t>(sizeof(float)) *
+         (max_rows * of_row + max_logit_rows * (2 * hidden + vocabulary));
+}
+
 ForwardWorkspace::ForwardWorkspace(const WorkspaceSizes& sizes, std::unique_ptr<Stream> stream)
     : sizes_(sizes), stream_(std::move(stream)) {}
 

@@ -24,6 +24,9 @@ struct WorkspaceSizes {
   std::int64_t intermediate = 0;
   std::int64_t vocabulary = 0;
 
+  // Of the device's memory.
+  std::int64_t device_bytes() const;
+
   friend bool operator==(const WorkspaceSizes&, const WorkspaceSizes&) = default;
 };
 

@@ -210,6 +210,10 @@ std::int64_t Transformer::step_bytes() const {
   return impl_->weights().matrix_bytes;
 }
 
+std::int64_t Transformer::workspace_bytes(std::int64_t max_rows, std::int64_t max_logit_rows) const {
+  return impl_->Sizes(max_rows, max_logit_rows).device_bytes();
+}
+
 absl::StatusOr<std::unique_ptr<Transformer::Workspace>> Transformer::CreateWorkspace(
     std::int64_t max_rows, std::int64_t max_logit_rows) const {
   return ForwardWorkspace::Create(impl_->backend(), impl_->Sizes(max_rows, max_logit_rows));

@@ -78,6 +78,8 @@ class Transformer {
   std::int64_t weight_bytes() const;
   // What a decode step reads of it: all but the embedding.
   std::int64_t step_bytes() const;
+  // Device memory of a workspace, but for its stream's.
+  std::int64_t workspace_bytes(std::int64_t max_rows, std::int64_t max_logit_rows) const;
 
   // max_logit_rows bounds the rows of logits that one pass may ask for.
   absl::StatusOr<std::unique_ptr<Workspace>> CreateWorkspace(std::int64_t max_rows,

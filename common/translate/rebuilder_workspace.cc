@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "common/wire/payload_format.h"
@@ -34,21 +35,32 @@ absl::Status RebuilderWorkspace::Allocate() {
   const auto rows_of = [this](MemoryKind kind, std::int64_t width, DType dtype) {
     return backend_.Allocate(kind, static_cast<std::size_t>(max_tokens_ * width) * DTypeBytes(dtype));
   };
-  if (backend_.device() != Device::kHost) {
-    const DType dtype = StagingDType(widths_.codec);
-    for (Slot& slot : ring_) {
-      SCD_ASSIGN_OR_RETURN(slot.codes, rows_of(MemoryKind::kStaging, widths_.most_columns, dtype));
-      SCD_ASSIGN_OR_RETURN(slot.positions, rows_of(MemoryKind::kStaging, 1, DType::kI32));
-    }
-    SCD_ASSIGN_OR_RETURN(device_halves_, rows_of(MemoryKind::kDevice, widths_.most_columns, DType::kBF16));
+  SCD_ASSIGN_OR_RETURN(codes_as_f32_, rows_of(MemoryKind::kDevice, widths_.most_columns, DType::kF32));
+  if (backend_.device() == Device::kHost) {
+    SCD_ASSIGN_OR_RETURN(host_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
+  } else {
+    for (Slot& slot : ring_) SCD_RETURN_IF_ERROR(AllocateSlot(slot));
+    SCD_ASSIGN_OR_RETURN(copies_, backend_.CreateStream(StreamUse::kCopies));
   }
-  SCD_ASSIGN_OR_RETURN(device_codes_, rows_of(MemoryKind::kDevice, widths_.most_columns, DType::kF32));
-  SCD_ASSIGN_OR_RETURN(device_positions_, rows_of(MemoryKind::kDevice, 1, DType::kI32));
   SCD_ASSIGN_OR_RETURN(kv_, rows_of(MemoryKind::kDevice, 2 * widths_.d_kv, DType::kF32));
   if (widths_.inner > 0) {
     SCD_ASSIGN_OR_RETURN(inner_, rows_of(MemoryKind::kDevice, widths_.inner, DType::kF32));
   }
   SCD_ASSIGN_OR_RETURN(done_, backend_.CreateEvent());
+  return absl::OkStatus();
+}
+
+absl::Status RebuilderWorkspace::AllocateSlot(Slot& slot) {
+  const auto rows = static_cast<std::size_t>(max_tokens_);
+  const std::size_t bytes =
+      rows * static_cast<std::size_t>(widths_.most_columns) * DTypeBytes(StagingDType(widths_.codec));
+  SCD_ASSIGN_OR_RETURN(slot.staged_codes, backend_.Allocate(MemoryKind::kStaging, bytes));
+  SCD_ASSIGN_OR_RETURN(slot.codes, backend_.Allocate(MemoryKind::kDevice, bytes));
+  SCD_ASSIGN_OR_RETURN(slot.staged_positions,
+                       backend_.Allocate(MemoryKind::kStaging, rows * sizeof(std::int32_t)));
+  SCD_ASSIGN_OR_RETURN(slot.positions, backend_.Allocate(MemoryKind::kDevice, rows * sizeof(std::int32_t)));
+  SCD_ASSIGN_OR_RETURN(slot.copied, backend_.CreateEvent());
+  SCD_ASSIGN_OR_RETURN(slot.used, backend_.CreateEvent());
   return absl::OkStatus();
 }
 
@@ -58,15 +70,26 @@ absl::Status RebuilderWorkspace::Begin(Stream& stream) {
 
 absl::Status RebuilderWorkspace::End(Stream& stream) {
   used_ = true;
+  SCD_RETURN_IF_ERROR(EndSlot(stream));
   return backend_.Record(*done_, stream);
 }
 
-absl::StatusOr<const RebuilderWorkspace::Slot*> RebuilderWorkspace::NextSlot(Stream& stream) {
-  if (next_slot_ == ring_.size()) {
-    SCD_RETURN_IF_ERROR(backend_.Synchronize(stream));
-    next_slot_ = 0;
-  }
-  return &ring_[next_slot_++];
+absl::Status RebuilderWorkspace::EndSlot(Stream& stream) {
+  if (slot_ == nullptr) return absl::OkStatus();
+  return backend_.Record(*std::exchange(slot_, nullptr)->used, stream);
+}
+
+absl::StatusOr<RebuilderWorkspace::Slot*> RebuilderWorkspace::NextSlot(Stream& stream) {
+  SCD_RETURN_IF_ERROR(EndSlot(stream));
+  Slot& slot = ring_[std::exchange(next_slot_, (next_slot_ + 1) % ring_.size())];
+  SCD_RETURN_IF_ERROR(backend_.Await(*slot.copied));
+  SCD_RETURN_IF_ERROR(backend_.Wait(*copies_, *slot.used));
+  return &slot;
+}
+
+void RebuilderWorkspace::FillPositions(const TensorView& positions, std::int64_t first) {
+  auto* const begin = positions.as<std::int32_t>();
+  std::iota(begin, begin + positions.num_elements(), static_cast<std::int32_t>(first));
 }
 
 absl::StatusOr<ConstTensorView> RebuilderWorkspace::Numbers(const LayerCode& code,
@@ -88,35 +111,54 @@ absl::StatusOr<ConstTensorView> RebuilderWorkspace::Numbers(const LayerCode& cod
 
 absl::Status RebuilderWorkspace::Upload(Stream& stream, const LayerCode& code, const EntropyCoder* entropy,
                                         std::int64_t begin, std::int64_t count, bool keep_bf16) {
-  const bool on_host = backend_.device() == Device::kHost;
-  const Slot* slot = nullptr;
-  if (!on_host) {
-    SCD_ASSIGN_OR_RETURN(slot, NextSlot(stream));
+  if (backend_.device() != Device::kHost) {
+    return UploadThroughSlot(stream, code, entropy, begin, count, keep_bf16);
   }
-  const TensorView device_positions = device_positions_->View(DType::kI32, Shape{count});
-  const TensorView positions = on_host ? device_positions : slot->positions->View(DType::kI32, Shape{count});
-  std::iota(positions.as<std::int32_t>(), positions.as<std::int32_t>() + count,
-            static_cast<std::int32_t>(code.first_token + begin));
-  positions_ = device_positions;
+  const TensorView positions = host_positions_->View(DType::kI32, Shape{count});
+  FillPositions(positions, code.first_token + begin);
+  positions_ = positions;
+  SCD_ASSIGN_OR_RETURN(codes_, Numbers(code, entropy, begin, count, *codes_as_f32_));
+  if (codes_.dtype() == DType::kF32 || keep_bf16) return absl::OkStatus();
+  const TensorView as_f32 = codes_as_f32_->View(DType::kF32, codes_.shape());
+  const ConstTensorView numbers = std::exchange(codes_, as_f32);
+  return backend_.Copy(stream, as_f32, numbers);
+}
 
-  SCD_ASSIGN_OR_RETURN(ConstTensorView numbers,
-                       Numbers(code, entropy, begin, count, on_host ? *device_codes_ : *slot->codes));
-  if (!on_host) {
-    SCD_RETURN_IF_ERROR(backend_.Copy(stream, device_positions, positions));
-    if (ReadInPlace(code.codec)) {
-      const TensorView staged = slot->codes->View(numbers.dtype(), numbers.shape());
-      std::memcpy(staged.data(), numbers.data(),
-                  static_cast<std::size_t>(numbers.num_elements()) * DTypeBytes(numbers.dtype()));
-      numbers = staged;
-    }
+absl::Status RebuilderWorkspace::UploadThroughSlot(Stream& stream, const LayerCode& code,
+                                                   const EntropyCoder* entropy, std::int64_t begin,
+                                                   std::int64_t count, bool keep_bf16) {
+  SCD_ASSIGN_OR_RETURN(Slot * slot, NextSlot(stream));
+  const TensorView staged_positions = slot->staged_positions->View(DType::kI32, Shape{count});
+  FillPositions(staged_positions, code.first_token + begin);
+  // Integers are unpacked where they go; what they take is less than the numbers.
+  const bool packed = IsQuantized(code.codec);
+  ConstTensorView numbers;
+  if (packed) {
+    numbers = ConstTensorView(code.payload.data() + PayloadBytes(code.codec, code.kind, begin, code.rank),
+                              DType::kU8, Shape{PayloadBytes(code.codec, code.kind, count, code.rank)});
+  } else {
+    SCD_ASSIGN_OR_RETURN(numbers, Numbers(code, entropy, begin, count, *slot->staged_codes));
   }
-  const bool fits = numbers.dtype() == DType::kF32 || keep_bf16;
-  codes_ = numbers;
-  if (on_host && fits) return absl::OkStatus();
-  const Buffer& memory = fits && numbers.dtype() == DType::kBF16 ? *device_halves_ : *device_codes_;
-  const TensorView codes = memory.View(fits ? numbers.dtype() : DType::kF32, numbers.shape());
+  const TensorView staged = slot->staged_codes->View(numbers.dtype(), numbers.shape());
+  if (staged.data() != numbers.data()) {
+    std::memcpy(staged.data(), numbers.data(),
+                static_cast<std::size_t>(numbers.num_elements()) * DTypeBytes(numbers.dtype()));
+  }
+  const TensorView positions = slot->positions->View(DType::kI32, Shape{count});
+  const TensorView codes = slot->codes->View(numbers.dtype(), numbers.shape());
+  SCD_RETURN_IF_ERROR(backend_.Copy(*copies_, positions, staged_positions));
+  SCD_RETURN_IF_ERROR(backend_.Copy(*copies_, codes, staged));
+  SCD_RETURN_IF_ERROR(backend_.Record(*slot->copied, *copies_));
+  SCD_RETURN_IF_ERROR(backend_.Wait(stream, *slot->copied));
+  slot_ = slot;
+  positions_ = positions;
   codes_ = codes;
-  return backend_.Copy(stream, codes, numbers);
+  if (numbers.dtype() == DType::kF32 || (keep_bf16 && !packed)) return absl::OkStatus();
+  const TensorView as_f32 =
+      codes_as_f32_->View(DType::kF32, packed ? Shape{count, code.rank} : numbers.shape());
+  codes_ = as_f32;
+  if (!packed) return backend_.Copy(stream, as_f32, codes);
+  return backend_.UnpackCodes(stream, codes, IntegersOf(code.codec, code.kind, code.rank), 0, as_f32);
 }
 
 }  // namespace scd

@@ -1,9 +1,11 @@
 // Memory that LayerRebuilder works in: codes on their way to the device, and the device's intermediate
 // tensors.
 //
-// A backend whose device is the host reads codes where they lie. For another one they wait in a ring of
-// staging memory: the host may write into a slot while the device still reads the others, so that queuing one
-// frame does not wait for the one before; when all slots were used the host waits for the stream once.
+// A backend whose device is the host reads codes where they lie. For another one they go through a ring of
+// slots, each with staging memory and memory of the device, on a stream of their own: the host writes the
+// next codes and they are copied while the device still works on those before. A slot is written again when
+// its copy has ended, which the host waits for where the ring is full, and copied into again when the work
+// with it has ended, which the copying stream waits for.
 #ifndef SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
 #define SCD_COMMON_TRANSLATE_REBUILDER_WORKSPACE_H_
 
@@ -24,7 +26,7 @@ namespace scd {
 struct RebuilderWidths {
   std::int64_t most_columns = 0;  // of codes, as they arrive
   std::int64_t d_kv = 0;
-  std::int64_t inner = 0;  // of what Patch and Fused layers compute on the way; 0 without them
+  std::int64_t inner = 0;  // of what Patch layers compute on the way; 0 without them
   Codec codec = Codec::kBF16;
 };
 
@@ -66,8 +68,10 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
 
  private:
   struct Slot {
-    std::unique_ptr<Buffer> codes;      // [max_tokens, most columns] of the codec's staging type
-    std::unique_ptr<Buffer> positions;  // [max_tokens] i32
+    std::unique_ptr<Buffer> staged_codes;      // [max_tokens, most columns] of the codec's staging type
+    std::unique_ptr<Buffer> staged_positions;  // [max_tokens] i32
+    std::unique_ptr<Buffer> codes, positions;  // the same on the device
+    std::unique_ptr<Event> copied, used;
   };
 
   RebuilderWorkspace(const void* owner, Backend& backend, const RebuilderWidths& widths,
@@ -75,7 +79,14 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
       : owner_(owner), backend_(backend), widths_(widths), max_tokens_(max_tokens) {}
 
   absl::Status Allocate();
-  absl::StatusOr<const Slot*> NextSlot(Stream& stream);
+  absl::Status AllocateSlot(Slot& slot);
+  // A slot whose staging memory nothing reads any more. Work with the slot before was queued on `stream` to
+  // its end.
+  absl::StatusOr<Slot*> NextSlot(Stream& stream);
+  absl::Status EndSlot(Stream& stream);
+  absl::Status UploadThroughSlot(Stream& stream, const LayerCode& code, const EntropyCoder* entropy,
+                                 std::int64_t begin, std::int64_t count, bool keep_bf16);
+  static void FillPositions(const TensorView& positions, std::int64_t first);
   // The payload's numbers from `begin` on, or f32 numbers made from them in `memory`.
   absl::StatusOr<ConstTensorView> Numbers(const LayerCode& code, const EntropyCoder* entropy,
                                           std::int64_t begin, std::int64_t count, const Buffer& memory) const;
@@ -91,10 +102,13 @@ class RebuilderWorkspace : public LayerRebuilder::Workspace {
   bool used_ = false;
   std::array<Slot, 4> ring_;  // empty where the device is the host
   std::size_t next_slot_ = 0;
-  std::unique_ptr<Buffer> device_codes_;   // [max_tokens, most columns] f32
-  std::unique_ptr<Buffer> device_halves_;  // the same in bf16; null where the device is the host
-  std::unique_ptr<Buffer> device_positions_, kv_, inner_;
+  Slot* slot_ = nullptr;                    // that the work being queued uses
+  std::unique_ptr<Buffer> codes_as_f32_;    // [max_tokens, most columns] f32
+  std::unique_ptr<Buffer> host_positions_;  // null unless the device is the host
+  std::unique_ptr<Buffer> kv_, inner_;
   ConstTensorView codes_, positions_;
+  std::unique_ptr<Stream>
+      copies_;  // last: its work ends before the memory goes; null where the device is the host
 };
 
 }  // namespace scd

@@ -1,6 +1,7 @@
 // Both daemons with `device: cuda` and the backend that is compiled for the CPU: every way from prefill to
 // answer treats device memory as such.
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ TEST(CudaShimDaemonsTest, AnswersThroughTheCodesEqualTheModelsOwn) {
     settings->push_back("cuda.plugin=" SCD_CUDA_SHIM);
     settings->push_back("cuda.scratch_mib=4");
   }
+  // The first takes all that a daemon needs: a second one, at start or while it serves, fails.
+  ASSERT_EQ(setenv("SCD_CUDA_SHIM_MOST_ALLOCATIONS", "1", 1), 0);
   const auto pair = DaemonPair::Start(*files);
   ASSERT_TRUE(pair.ok()) << pair.status();
   const Answer local = (*pair)->client().Generate(Request("local"));

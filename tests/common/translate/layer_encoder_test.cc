@@ -5,7 +5,7 @@
 
 #include "common/config/model_config.h"
 #include "common/model/rope.h"
-#include "kernels/backend_factory.h"
+#include "tests/common/translate/elsewhere_backend.h"
 #include "tests/common/translate/expected.h"
 
 namespace scd {
@@ -23,9 +23,8 @@ constexpr std::int64_t kPositions = 16;
 class LayerEncoderTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto backend = CreateBackend({.device = GetParam(), .num_threads = 2, .math = MathMode::kF32});
-    ASSERT_TRUE(backend.ok()) << backend.status();
-    backend_ = *std::move(backend);
+    backend_ = testing::TestBackend(GetParam());
+    ASSERT_NE(backend_, nullptr);
     stream_ = *backend_->CreateStream();
     bundle_ = expected_.OpenBundle();
     ASSERT_NE(bundle_, nullptr);
@@ -170,7 +169,37 @@ TEST_P(LayerEncoderTest, TheBundleMayGoAway) {
   EXPECT_EQ(before->payload, after->payload);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, LayerEncoderTest, ::testing::Values("reference", "cpu"),
+TEST_P(LayerEncoderTest, AsManyCodesMayBePendingAsTheWorkspaceSays) {
+  const auto encoder = Make(testing::PlanFor(*bundle_, 9, Codec::kF32));
+  auto workspace = *encoder->CreateWorkspace(kTokens);
+  const bool on_host = backend_->device() == Device::kHost;
+  ASSERT_EQ(workspace->max_pending(), on_host ? 1u : 8u);
+  const ConstTensorView rows = Rows(CodeKind::kK);
+  const auto begin = [&](std::int64_t token) {
+    return encoder->Begin(*workspace, *stream_, 0, CodeKind::kK, rows.rows(token % kTokens, 1), token);
+  };
+  std::vector<std::unique_ptr<PendingCode>> pending;
+  for (std::size_t i = 0; i < workspace->max_pending(); ++i) {
+    auto code = begin(static_cast<std::int64_t>(i));
+    ASSERT_TRUE(code.ok()) << code.status();
+    pending.push_back(*std::move(code));
+  }
+  EXPECT_EQ(begin(0).status().code(), absl::StatusCode::kFailedPrecondition);
+  // In any order, and each is its own.
+  while (!pending.empty()) {
+    const auto token = static_cast<std::int64_t>(pending.size()) - 1;
+    EXPECT_TRUE(*pending.back()->Ready());
+    const auto code = pending.back()->Finish();
+    pending.pop_back();
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(code->first_token, token);
+    EXPECT_EQ(code->payload, Encode(*encoder, 0, CodeKind::kK, rows.rows(token % kTokens, 1))->payload);
+  }
+  // One that nobody finished gives its place back too.
+  for (std::size_t i = 0; i < 2 * workspace->max_pending(); ++i) EXPECT_TRUE(begin(0).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, LayerEncoderTest, ::testing::Values("reference", "cpu", "elsewhere"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

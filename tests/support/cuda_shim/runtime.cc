@@ -20,13 +20,14 @@
 
 namespace {
 
+using scd::cuda_shim::LogMark;
+
 // What was queued, and how much of it has run.
 struct Queue {
   std::deque<std::function<void()>> work;
   std::uint64_t pushed = 0;
   std::uint64_t done = 0;
-  std::optional<std::size_t> last_logged;  // in the log of this number
-  std::uint64_t log_number = 0;
+  LogMark logged;
 };
 
 }  // namespace
@@ -38,8 +39,7 @@ struct CUstream_st {
 struct CUevent_st {
   std::shared_ptr<Queue> queue;  // nullptr: never recorded
   std::uint64_t mark = 0;
-  std::optional<std::size_t> logged;  // the last op before it, in the log of this number
-  std::uint64_t log_number = 0;
+  scd::cuda_shim::LogMark logged;
 };
 
 namespace scd::cuda_shim {
@@ -96,35 +96,7 @@ class Runtime {
     return cudaSuccess;
   }
 
-  void StartLog() {
-    log_.emplace();
-    ++log_number_;
-  }
-  OperationLog TakeLog() {
-    OperationLog log = log_.has_value() ? *std::move(log_) : OperationLog{};
-    log_.reset();
-    return log;
-  }
-  // An op of the stream, and what it waits for besides the one before.
-  void LogOp(const CUstream_st* stream, OpKind kind, const CUevent_st* event = nullptr) {
-    if (!log_.has_value()) return;
-    OperationLog::Op op{kind, stream, {}};
-    Queue& queue = *stream->queue;
-    if (queue.log_number == log_number_ && queue.last_logged) op.after.push_back(*queue.last_logged);
-    if (event != nullptr && event->log_number == log_number_ && event->logged) {
-      op.after.push_back(*event->logged);
-    }
-    queue.last_logged = log_->ops.size();
-    queue.log_number = log_number_;
-    log_->ops.push_back(std::move(op));
-  }
-  void LogRecord(CUevent_st& event) const {
-    event.logged = event.queue->log_number == log_number_ ? event.queue->last_logged : std::nullopt;
-    event.log_number = log_number_;
-  }
-  void LogSynchronized(const CUstream_st* stream) {
-    if (log_.has_value()) log_->synchronized.push_back(stream);
-  }
+  OperationLogger& logger() { return logger_; }
 
   std::size_t device_bytes() const { return device_bytes_; }
   std::int64_t num_device_allocations() const { return num_device_allocations_; }
@@ -186,8 +158,7 @@ class Runtime {
   std::size_t device_bytes_ = 0;
   std::int64_t num_device_allocations_ = 0;
   std::int64_t most_device_allocations_ = std::numeric_limits<std::int64_t>::max();
-  std::optional<OperationLog> log_;
-  std::uint64_t log_number_ = 0;
+  OperationLogger logger_;
   int depth_ = 0;
 };
 
@@ -214,7 +185,7 @@ std::size_t Extent(std::size_t pitch, std::size_t width, std::size_t height) {
 
 void Enqueue(CUstream_st* stream, std::function<void()> work, OpKind kind) {
   const Lock lock(TheRuntime().mutex());
-  if (kind != OpKind::kWait) TheRuntime().LogOp(stream, kind);
+  if (kind != OpKind::kWait) TheRuntime().logger().Add(kind, stream, stream->queue->logged, nullptr);
   stream->queue->work.push_back(std::move(work));
   ++stream->queue->pushed;
 }
@@ -230,28 +201,14 @@ void SetThreadOrder(std::uint64_t seed) {
   SetOrder(seed);
 }
 
-bool OperationLog::Follows(std::size_t op, const std::function<bool(const Op&)>& is_cause) const {
-  std::vector<bool> seen(ops.size());
-  std::vector<std::size_t> left = ops[op].after;
-  while (!left.empty()) {
-    const std::size_t cause = left.back();
-    left.pop_back();
-    if (seen[cause]) continue;
-    seen[cause] = true;
-    if (is_cause(ops[cause])) return true;
-    left.insert(left.end(), ops[cause].after.begin(), ops[cause].after.end());
-  }
-  return false;
-}
-
 void StartLog() {
   const Lock lock(TheRuntime().mutex());
-  TheRuntime().StartLog();
+  TheRuntime().logger().Start();
 }
 
 OperationLog TakeLog() {
   const Lock lock(TheRuntime().mutex());
-  return TheRuntime().TakeLog();
+  return TheRuntime().logger().Take();
 }
 
 std::int64_t NumDeviceAllocations() {
@@ -365,7 +322,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(TheRuntime().mutex());
-  TheRuntime().LogSynchronized(stream);
+  TheRuntime().logger().AddSynchronized(stream);
   TheRuntime().RunTo(*stream->queue, stream->queue->pushed);
   return cudaSuccess;
 }
@@ -373,7 +330,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
   const Lock lock(TheRuntime().mutex());
   if (event->queue == nullptr) return cudaSuccess;
-  TheRuntime().LogOp(stream, OpKind::kWait, event);
+  TheRuntime().logger().Add(OpKind::kWait, stream, stream->queue->logged, &event->logged);
   scd::cuda_shim::Enqueue(
       stream, [queue = event->queue, mark = event->mark] { TheRuntime().RunTo(*queue, mark); },
       OpKind::kWait);
@@ -394,7 +351,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(TheRuntime().mutex());
   event->queue = stream->queue;
   event->mark = stream->queue->pushed;
-  TheRuntime().LogRecord(*event);
+  event->logged = stream->queue->logged;
   return cudaSuccess;
 }
 
@@ -434,7 +391,7 @@ cudaError_t cudaMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src,
     return cudaErrorInvalidValue;
   }
   if (to == Place::kPageable) {
-    TheRuntime().LogSynchronized(stream);
+    TheRuntime().logger().AddSynchronized(stream);
     TheRuntime().RunTo(*stream->queue, stream->queue->pushed);
     return cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind);
   }

@@ -5,15 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
+#include "tests/support/cuda_shim/operation_log.h"
 #include "tests/support/cuda_shim/vector_types.h"
 
 struct CUstream_st;
 
 namespace scd::cuda_shim {
-
-enum class OpKind { kKernel, kCopyToDevice, kCopyToHost, kCopyOnDevice, kSet, kWait };
 
 // Runs when somebody waits for the stream, after what was queued there before. It alone touches device memory
 // then.
@@ -23,21 +21,6 @@ void Enqueue(CUstream_st* stream, std::function<void()> work, OpKind kind = OpKi
 bool CanLaunch(dim3 grid, dim3 block, std::size_t shared_bytes);
 
 // --- for tests ---
-// What was queued, and what each op had to wait for: where nothing leads from one op to another, a device may
-// run both at once.
-struct OperationLog {
-  struct Op {
-    OpKind kind;
-    const CUstream_st* stream;
-    std::vector<std::size_t>
-        after;  // the op before it in its stream, and for kWait the one that it waits for
-  };
-  std::vector<Op> ops;
-  std::vector<const CUstream_st*> synchronized;  // streams that the host waited for, each time
-
-  // Whether `op` can only run after one for which `is_cause` holds.
-  bool Follows(std::size_t op, const std::function<bool(const Op&)>& is_cause) const;
-};
 // Begins a new log.
 void StartLog();
 // Ends it.
