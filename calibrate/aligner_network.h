@@ -1,5 +1,4 @@
-// The residual network of a translator as bundles hold it, and what the fits of Patch and of Fused
-// translators do with one.
+// The residual network of a Patch translator as bundles hold it, and what its fit does with it.
 #ifndef SCD_CALIBRATE_ALIGNER_NETWORK_H_
 #define SCD_CALIBRATE_ALIGNER_NETWORK_H_
 

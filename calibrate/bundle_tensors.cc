@@ -21,15 +21,6 @@ void AddTranslator(std::int64_t layer, CodeKind kind, const AffineTranslator& t,
   out.push_back({name("decoder_bias"), View(t.decoder_bias, {t.out})});
 }
 
-// `name` gives the tensor of a part its name.
-template <typename NameOf>
-void AddNetworkTensors(const AlignerNetwork& n, NameOf name, std::vector<NamedTensor>& out) {
-  out.push_back({name("mlp_in"), View(n.mlp_in, {n.width(), n.in})});
-  out.push_back({name("mlp_in_bias"), View(n.mlp_in_bias, {n.width()})});
-  out.push_back({name("mlp_out"), View(n.mlp_out, {n.out(), n.width()})});
-  out.push_back({name("mlp_out_bias"), View(n.mlp_out_bias, {n.out()})});
-}
-
 void AddFused(const FusedGroup& group, std::vector<NamedTensor>& out) {
   const AffineTranslator& t = group.linear.translator;
   const std::int64_t hidden = t.in / group.layers.size();
@@ -46,7 +37,6 @@ void AddFused(const FusedGroup& group, std::vector<NamedTensor>& out) {
     out.push_back({name("decoder"), rows(t.decoder, i * outputs * t.rank, {outputs, t.rank})});
     out.push_back({name("decoder_bias"), rows(t.decoder_bias, i * outputs, {outputs})});
     if (i + 1 == group.layers.size()) out.push_back({name("encoder_bias"), View(t.encoder_bias, {t.rank})});
-    if (layer.network.width() > 0) AddNetworkTensors(layer.network, name, out);
   }
 }
 
@@ -70,11 +60,12 @@ std::vector<NamedTensor> BundleTensorsOf(const FittedPair& fitted) {
   }
   for (const LayerPatch& layer : fitted.patch) {
     AddTranslator(layer.layer, CodeKind::kH, layer.linear, out);
-    for (const AlignerNetwork& network : layer.ranks) {
-      const auto name = [&](std::string_view part) {
-        return AlignerTensorName(layer.layer, network.in, part);
-      };
-      AddNetworkTensors(network, name, out);
+    for (const AlignerNetwork& n : layer.ranks) {
+      const auto name = [&](std::string_view part) { return AlignerTensorName(layer.layer, n.in, part); };
+      out.push_back({name("mlp_in"), View(n.mlp_in, {n.width(), n.in})});
+      out.push_back({name("mlp_in_bias"), View(n.mlp_in_bias, {n.width()})});
+      out.push_back({name("mlp_out"), View(n.mlp_out, {n.out(), n.width()})});
+      out.push_back({name("mlp_out_bias"), View(n.mlp_out_bias, {n.out()})});
     }
   }
   for (const FusedGroup& group : fitted.fused) AddFused(group, out);

@@ -241,11 +241,7 @@ absl::Status Calibration::FitFused() {
       .ridge_lambda = config_.ridge_lambda,
       .rank = *config_.fused.rank,
       .group = config_.fused.group,
-      .window = config_.fused.window,
-      .native_head = config_.native_head,
-      .distortion = config_.entropy.distortions.empty() ? 0.0 : config_.entropy.default_distortion,
-      .refit_decoder = config_.fused.refit_decoder,
-      .training = config_.fused.training};
+      .distortion = config_.entropy.distortions.empty() ? 0.0 : config_.entropy.default_distortion};
   SCD_ASSIGN_OR_RETURN(fitted_.fused, RunFusedStage(context_, *traces_.store, *loaded_.consumer, options,
                                                     trace_inputs_, config_.backend.num_threads));
   const std::vector<double>& distortions = config_.entropy.distortions;
@@ -254,8 +250,8 @@ absl::Status Calibration::FitFused() {
   const auto num_layers = static_cast<double>(pair_.consumer.config.num_layers);
   for (const FusedGroup& group : fitted_.fused) {
     for (const LayerFused& layer : group.each) {
-      plain += layer.plain.full / num_layers;
-      coded += layer.coded.full / num_layers;
+      plain += layer.plain_error / num_layers;
+      coded += layer.coded_error / num_layers;
     }
   }
   context_.log.Info(absl::StrFormat(

@@ -140,9 +140,9 @@ void ReadSelective(YamlSection root, SelectiveConfig* selective) {
   ReadLayerRange(section, "default", &selective->default_group);
 }
 
-void ReadTraining(YamlSection section, std::int64_t least_width, AlignerTraining* aligner) {
+void ReadAligner(YamlSection section, AlignerTraining* aligner) {
   std::int64_t seed = 1;
-  section.Int("mlp_width", &aligner->mlp_width, {.min = least_width, .max = 1 << 18, .unit = "units"});
+  section.Int("mlp_width", &aligner->mlp_width, {.min = 1, .max = 1 << 18, .unit = "units"});
   section.Int("max_epochs", &aligner->max_epochs, {.min = 0, .max = 10000, .unit = "epochs"});
   section.Int("batch_rows", &aligner->batch_rows, {.min = 1, .max = 1 << 16, .unit = "rows"});
   section.Real("learning_rate", &aligner->learning_rate, {.min = 1e-9, .max = 1.0});
@@ -157,10 +157,6 @@ void ReadFused(YamlSection root, FusedConfig* fused) {
   if (!section.IsWord("rank", "auto")) section.Int("rank", &fused->rank, kRankOrAll);
   fused->cut_unsent = !fused->rank;
   section.Int("group", &fused->group, {.min = 1, .max = kMaxBundleLayers, .unit = "layers"});
-  section.Bool("refit_decoder", &fused->refit_decoder);
-  section.Int("window", &fused->window, {.min = 1, .max = kMaxFusedWindow, .unit = "tokens"});
-  ReadTraining(section, 0, &fused->training);
-  if (fused->training.mlp_width == 0) fused->window = 1;
 }
 
 void ReadEntropy(YamlSection root, EntropyConfig* entropy) {
@@ -217,7 +213,8 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   YamlSection cuda = root.Section("cuda");
   ReadCudaOptions(cuda, &config->backend.cuda);
   if (config->backend.cuda.memory_mib != 0) {
-    cuda.Fail("memory_mib", "stages of a calibration need different memory, which is taken when it is needed: 0");
+    cuda.Fail("memory_mib",
+              "stages of a calibration need different memory, which is taken when it is needed: 0");
   }
   root.Int("threads", &config->backend.num_threads, {.min = 0, .max = 1024, .unit = "threads"});
   root.Choice("math", &config->backend.math,
@@ -231,7 +228,7 @@ void ReadCalibrateConfig(YamlSection root, CalibrateConfig* config) {
   root.Int("native_tail", &config->native_tail, kNative);
   ReadPatch(root, &config->patch);
   ReadSelective(root, &config->selective);
-  ReadTraining(root.Section("aligner"), 1, &config->aligner);
+  ReadAligner(root.Section("aligner"), &config->aligner);
   root.Section("reuse").Choice("fit", &config->reuse_fit,
                                {{"joint", ReuseFit::kJoint}, {"rrr", ReuseFit::kReducedRank}});
   ReadFused(root, &config->fused);

@@ -51,17 +51,14 @@ struct RankConfig {
 
 struct FusedConfig {
   std::optional<std::int64_t> rank =
-      std::nullopt;            // of a group's code; 0: none are fitted; absent: all columns
-  bool cut_unsent = true;      // of those, leave out what is sent at no distortion; where `rank` was absent
-  std::int64_t group = 5;      // layers that share a code
-  bool refit_decoder = false;  // to codes rounded at the default distortion
-  std::int64_t window = 2;     // tokens that the residual network reads
-  AlignerTraining training = {.mlp_width = 0, .max_epochs = 5, .seed = 1};  // without width: no network
+      std::nullopt;        // of a group's code; 0: none are fitted; absent: all columns
+  bool cut_unsent = true;  // of those, leave out what is sent at no distortion; where `rank` was absent
+  std::int64_t group = 5;  // layers that share a code
 };
 
 struct EntropyConfig {
   std::vector<double> distortions = {0.01, 0.02, 0.04, 0.08, 0.16};  // ascending; empty: no tables
-  double default_distortion = 0.04;  // one of them; of the plan, and what Fused networks are trained at
+  double default_distortion = 0.04;  // one of them; of the plan, and what errors of Fused codes are logged at
   RateTarget target;
 };
 

@@ -71,17 +71,4 @@ absl::StatusOr<FusedLinear> FitFusedLinear(const Moments& moments, std::int64_t 
   return out;
 }
 
-absl::Status RefitDecoder(const Moments& moments, double ridge_lambda, AffineTranslator* translator) {
-  SCD_ASSIGN_OR_RETURN(const Matrix decoder, FitDecoder(moments, ridge_lambda));
-  for (std::int64_t o = 0; o < decoder.columns; ++o) {
-    double bias = moments.mean_b[static_cast<std::size_t>(o)];
-    for (std::int64_t c = 0; c < decoder.rows; ++c) {
-      bias -= moments.mean_a[static_cast<std::size_t>(c)] * decoder(c, o);
-      translator->decoder[static_cast<std::size_t>(o * decoder.rows + c)] = static_cast<float>(decoder(c, o));
-    }
-    translator->decoder_bias[static_cast<std::size_t>(o)] = static_cast<float>(bias);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace scd

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "calibrate/pair_moments.h"
 #include "calibrate/translator.h"
@@ -33,10 +32,6 @@ struct FusedLinear {
 // outputs can carry anything; those of a larger rank are 0.
 absl::StatusOr<FusedLinear> FitFusedLinear(const Moments& moments, std::int64_t num_layers, std::int64_t rank,
                                            double ridge_lambda);
-
-// Gives the translator the decoder that fits codes as the consumer will see them: it shrinks columns of which
-// rounding leaves little. moments: of such codes and the outputs.
-absl::Status RefitDecoder(const Moments& moments, double ridge_lambda, AffineTranslator* translator);
 
 }  // namespace scd
 

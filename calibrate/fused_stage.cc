@@ -17,14 +17,9 @@ LayerRange GroupOf(std::int64_t first, const TraceShape& shape, const FusedOptio
 }
 
 Digest GroupDigest(const Digest& inputs, std::int64_t first, const FusedOptions& options) {
-  const AlignerTraining& t = options.training;
-  DigestBuilder builder("scd.calibrate.fused.v1");
+  DigestBuilder builder("scd.calibrate.fused.v2");
   builder.AddDigest(inputs).AddInt(first).AddInt(options.group).AddDouble(options.ridge_lambda);
-  builder.AddInt(options.rank).AddInt(options.window).AddInt(options.native_head);
-  builder.AddDouble(options.distortion).AddInt(options.refit_decoder ? 1 : 0).AddInt(t.mlp_width);
-  if (t.mlp_width == 0) return builder.Finish();
-  builder.AddInt(t.max_epochs).AddInt(t.batch_rows).AddDouble(t.learning_rate);
-  builder.AddDouble(t.weight_decay).AddInt(t.patience).AddInt(static_cast<std::int64_t>(t.seed));
+  builder.AddInt(options.rank).AddDouble(options.distortion);
   return builder.Finish();
 }
 
@@ -35,12 +30,6 @@ void VisitArrays(Group& group, Visit visit) {
   visit(group.linear.translator.encoder_bias);
   visit(group.linear.translator.decoder);
   visit(group.linear.translator.decoder_bias);
-  for (auto& layer : group.each) {
-    visit(layer.network.mlp_in);
-    visit(layer.network.mlp_in_bias);
-    visit(layer.network.mlp_out);
-    visit(layer.network.mlp_out_bias);
-  }
 }
 
 // The same for every number in double.
@@ -50,16 +39,13 @@ void VisitNumbers(Group& group, Visit visit) {
     for (auto& number : *numbers) visit(number);
   }
   for (auto& layer : group.each) {
-    visit(layer.plain.linear);
-    visit(layer.plain.full);
-    visit(layer.coded.linear);
-    visit(layer.coded.full);
+    visit(layer.plain_error);
+    visit(layer.coded_error);
   }
 }
 
 WorkRecord ToRecord(const FusedGroup& group) {
   WorkRecord record;
-  for (const LayerFused& layer : group.each) record.integers.push_back(layer.network.epochs);
   VisitNumbers(group, [&](double number) { record.numbers.push_back(number); });
   VisitArrays(group, [&](const std::vector<float>& array) {
     record.values.insert(record.values.end(), array.begin(), array.end());
@@ -85,11 +71,6 @@ FusedGroup EmptyGroup(const LayerRange& layers, const TraceShape& shape, const F
   group.linear.spreads.resize(2 * group.each.size());
   group.linear.variances.resize(size(rank));
   group.linear.weights.resize(size(rank));
-  for (LayerFused& layer : group.each) {
-    if (options.training.mlp_width == 0) continue;
-    layer.network = EmptyNetwork(
-        {.in = options.window * rank, .width = options.training.mlp_width, .out = 2 * shape.d_kv});
-  }
   return group;
 }
 
@@ -100,11 +81,7 @@ std::optional<FusedGroup> FromRecord(const WorkRecord& record, const LayerRange&
   std::size_t values = 0, numbers = 0;
   VisitArrays(out, [&](const std::vector<float>& array) { values += array.size(); });
   VisitNumbers(out, [&](double) { ++numbers; });
-  if (record.integers.size() != out.each.size() || record.numbers.size() != numbers ||
-      record.values.size() != values) {
-    return {};
-  }
-  for (std::size_t i = 0; i < out.each.size(); ++i) out.each[i].network.epochs = record.integers[i];
+  if (record.numbers.size() != numbers || record.values.size() != values) return {};
   auto number = record.numbers.begin();
   VisitNumbers(out, [&](double& to) { to = *number++; });
   auto value = record.values.begin();
@@ -119,10 +96,9 @@ std::optional<FusedGroup> FromRecord(const WorkRecord& record, const LayerRange&
 void LogGroup(Log& log, const FusedGroup& group) {
   for (std::size_t i = 0; i < group.each.size(); ++i) {
     const LayerFused& layer = group.each[i];
-    log.Info(absl::StrFormat(
-        "layer %d, fused: held-out error of K and V %.4f (linear alone %.4f), of rounded codes %.4f (%.4f)",
-        group.layers.first + static_cast<std::int64_t>(i), layer.plain.full, layer.plain.linear,
-        layer.coded.full, layer.coded.linear));
+    log.Info(absl::StrFormat("layer %d, fused: held-out error of K and V %.4f, of rounded codes %.4f",
+                             group.layers.first + static_cast<std::int64_t>(i), layer.plain_error,
+                             layer.coded_error));
   }
 }
 
@@ -135,12 +111,11 @@ absl::StatusOr<std::vector<FusedGroup>> RunFusedStage(const RunContext& context,
   const TraceShape& shape = store.shape();
   std::vector<std::int64_t> firsts;
   for (std::int64_t layer = 0; layer < shape.num_layers; layer += options.group) firsts.push_back(layer);
-  const bool with_networks = options.training.mlp_width > 0;
   const LayerFits<FusedGroup> fits{
       .stage = "fused",
       .record = "fused",
-      .unit = with_networks ? "epochs" : "groups",
-      .units = with_networks ? std::max<std::int64_t>(1, options.training.max_epochs) * options.group : 1,
+      .unit = "tenths of groups",
+      .units = 10,
       .digest = [&](std::int64_t first) { return GroupDigest(inputs, first, options); },
       .to_record = ToRecord,
       .from_record =
@@ -149,8 +124,8 @@ absl::StatusOr<std::vector<FusedGroup>> RunFusedStage(const RunContext& context,
           },
       .fit =
           [&](HostMath& math, std::int64_t first, const std::function<void(double)>& on_progress) {
-            return FitFused(math, store, consumer, GroupOf(first, shape, options), options,
-                            context.work.File("."), context.stop, on_progress);
+            return FitFused(math, store, consumer, GroupOf(first, shape, options), options, context.stop,
+                            on_progress);
           },
       .log = [&](const FusedGroup& group) { LogGroup(context.log, group); }};
   return RunLayerFits(context, fits, firsts, num_threads);

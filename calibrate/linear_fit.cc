@@ -96,11 +96,6 @@ absl::StatusOr<LinearFit> FitReducedRank(const Moments& moments, std::int64_t ra
   return MakeFit(moments, p * u, u.transpose());
 }
 
-absl::StatusOr<Matrix> FitDecoder(const Moments& moments, double ridge_lambda) {
-  SCD_ASSIGN_OR_RETURN(const Eigen::MatrixXd p, SolveRidge(moments.aa, ridge_lambda, View(moments.ab)));
-  return ToMatrix(p);
-}
-
 std::vector<double> CodeVariances(const Moments& moments, const LinearFit& fit) {
   const Map encoder = View(fit.encoder);
   const Eigen::MatrixXd products = View(moments.aa) * encoder;

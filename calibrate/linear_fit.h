@@ -29,9 +29,6 @@ absl::StatusOr<LinearFit> FitJoint(const Moments& moments, std::int64_t rank, do
 // leading eigenvectors of P^T A^T A P; encoder = P U; decoder = U^T.
 absl::StatusOr<LinearFit> FitReducedRank(const Moments& moments, std::int64_t rank, double ridge_lambda);
 
-// The decoder of codes that are given: ridge regression of B on A = the codes, [dim_a, dim_b].
-absl::StatusOr<Matrix> FitDecoder(const Moments& moments, double ridge_lambda);
-
 // The variances of the code's columns over the rows of `moments`.
 std::vector<double> CodeVariances(const Moments& moments, const LinearFit& fit);
 

@@ -28,10 +28,7 @@ void AddFitted(const CalibrateConfig& config, const FittedPair& fitted, BundleMa
     m.mlp_width = config.aligner.mlp_width;
   }
   if (!fitted.fused.empty()) {
-    m.fused = {.rank = fitted.fused.front().linear.translator.rank,
-               .group = config.fused.group,
-               .mlp_width = config.fused.training.mlp_width,
-               .window = config.fused.window};
+    m.fused = {.rank = fitted.fused.front().linear.translator.rank, .group = config.fused.group};
   }
   for (const FittedRate& rate : fitted.rates) m.rate_points.push_back(rate.point);
   m.default_rate_point = fitted.default_rate;
@@ -54,7 +51,7 @@ void AddErrors(const FittedPair& fitted, BundleManifest& m) {
   }
   for (const FusedGroup& group : fitted.fused) {
     for (std::size_t i = 0; i < group.each.size(); ++i) {
-      m.layer_errors[static_cast<std::size_t>(group.layers.first) + i].kv = group.each[i].plain.full;
+      m.layer_errors[static_cast<std::size_t>(group.layers.first) + i].kv = group.each[i].plain_error;
     }
   }
 }

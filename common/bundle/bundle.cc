@@ -179,10 +179,6 @@ absl::StatusOr<FusedTranslator> Bundle::Fused(std::int64_t layer) const {
                                                                             CodeKind::kKV, "encoder_bias")));
   SCD_ASSIGN_OR_RETURN(out.decoder, part("decoder"));
   SCD_ASSIGN_OR_RETURN(out.decoder_bias, part("decoder_bias"));
-  if (!manifest_.HasFusedNetwork(layer)) return out;
-  SCD_ASSIGN_OR_RETURN(out.mlp_in, part("mlp_in"));
-  SCD_ASSIGN_OR_RETURN(out.mlp_in_bias, part("mlp_in_bias"));
-  SCD_ASSIGN_OR_RETURN(out.mlp_out, part("mlp_out"));
   return out;
 }
 

@@ -47,24 +47,14 @@ struct PatchTranslator {
   ConstTensorView mlp_out_bias;  // [hidden]
 };
 
-// One layer's part in the code for K and V of its group of layers, at the fitted rank. With x_t = [h_t h_t-1
-// ...], the layer's attention inputs of this token and of those before it:
-// Z = sum over the group of (x encoder^T + silu(x mlp_in^T + mlp_in_bias) mlp_out^T), + encoder_bias;
+// One layer's part in the code for K and V of its group of layers, at the fitted rank:
+// Z = sum over the group of H_A encoder^T, + encoder_bias;
 // [K V] = Z decoder^T + decoder_bias, K before RoPE and after any k_norm.
-// A token before the first one of the same kFusedGranule positions, or before the first that codes are made
-// for, counts as h = 0. Where the layer's share is linear the mlp_ tensors are empty and that term absent.
-//
-// A code's columns are read off the inputs directly. The estimates of K and V that they stand for, and their
-// rotation, would be as many products with window 1, and two and a half times as many where an estimate reads
-// the inputs of all layers of its group, as this one does.
 struct FusedTranslator {
-  ConstTensorView encoder;       // [rank, window hidden], this token's columns first
+  ConstTensorView encoder;       // [rank, hidden]
   ConstTensorView encoder_bias;  // [rank], the same for every layer of the group
   ConstTensorView decoder;       // [2 d_kv, rank], rows of K before those of V
   ConstTensorView decoder_bias;  // [2 d_kv]
-  ConstTensorView mlp_in;        // [mlp_width, window hidden]
-  ConstTensorView mlp_in_bias;   // [mlp_width]
-  ConstTensorView mlp_out;       // [rank, mlp_width]
 };
 
 class Bundle {

@@ -17,19 +17,13 @@ void AddTranslator(std::int64_t layer, CodeKind kind, std::int64_t rank, std::in
 }
 
 void AddFused(const BundleManifest& m, std::int64_t layer, std::vector<BundleTensor>& tensors) {
-  const std::int64_t out = 2 * m.d_kv();
   const auto add = [&](std::string_view part, const Shape& shape) {
     tensors.push_back({TranslatorTensorName(layer, CodeKind::kKV, part), shape});
   };
-  const std::int64_t in = m.fused.window * m.hidden_size;
-  add("encoder", {m.fused.rank, in});
+  add("encoder", {m.fused.rank, m.hidden_size});
   if (layer == m.FusedGroup(layer).last) add("encoder_bias", {m.fused.rank});
-  add("decoder", {out, m.fused.rank});
-  add("decoder_bias", {out});
-  if (!m.HasFusedNetwork(layer)) return;
-  add("mlp_in", {m.fused.mlp_width, in});
-  add("mlp_in_bias", {m.fused.mlp_width});
-  add("mlp_out", {m.fused.rank, m.fused.mlp_width});
+  add("decoder", {2 * m.d_kv(), m.fused.rank});
+  add("decoder_bias", {2 * m.d_kv()});
 }
 
 void AddTables(const BundleManifest& m, std::int64_t layer, std::vector<BundleTensor>& tensors) {

@@ -22,10 +22,8 @@ inline constexpr char kTensorsFile[] = "tensors.safetensors";
 // [out]. "layers.3.k.encoder".
 std::string TranslatorTensorName(std::int64_t layer, CodeKind kind, std::string_view part);
 
-// Of kKV every layer of a group has an encoder [rank, window hidden] (this token's columns first), its share
-// of the code, and a decoder [2 d_kv, rank]; "encoder_bias" and the tables of the entropy codec are the last
-// one's. A layer's share may have a residual network: "mlp_in" [mlp_width, window hidden], "mlp_in_bias"
-// [mlp_width], "mlp_out" [rank, mlp_width].
+// Of kKV every layer of a group has an encoder [rank, hidden], its share of the code, and a decoder [2 d_kv,
+// rank]; "encoder_bias" and the tables of the entropy codec are the last one's.
 //
 // Parts of the aligner's MLP, fitted for each rank of ranks_h: "mlp_in" [mlp_width, rank], "mlp_in_bias"
 // [mlp_width], "mlp_out" [hidden, mlp_width], "mlp_out_bias" [hidden]. "layers.3.h.384.mlp_in".

@@ -67,18 +67,10 @@ absl::Status ReadFitted(const JsonObject& parent, BundleManifest& m) {
 
 absl::Status ReadFused(const JsonObject& parent, BundleManifest& m) {
   SCD_ASSIGN_OR_RETURN(const JsonObject object, parent.Object("fused"));
-  SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "group", "window", "mlp_width", "mlp_layers"}));
+  SCD_RETURN_IF_ERROR(CheckFields(object, {"rank", "group"}));
   SCD_ASSIGN_OR_RETURN(m.fused.group, object.Int("group", 1, m.num_layers));
   const std::int64_t widest = m.fused.group * std::min(m.hidden_size, 2 * m.d_kv());
   SCD_ASSIGN_OR_RETURN(m.fused.rank, object.Int("rank", 0, std::min(widest, kMaxFusedRank)));
-  const bool none = m.fused.rank == 0;
-  SCD_ASSIGN_OR_RETURN(m.fused.mlp_width, object.Int("mlp_width", 0, none ? 0 : kMaxBundleWidth));
-  SCD_ASSIGN_OR_RETURN(m.fused.window, object.Int("window", 1, none ? 1 : kMaxFusedWindow));
-  SCD_ASSIGN_OR_RETURN(m.fused.mlp_layers,
-                       ReadInts(object, "mlp_layers", 0, m.num_layers - 1, m.num_layers, Order::kAscending));
-  if (m.fused.mlp_layers.empty() != (m.fused.mlp_width == 0)) {
-    return object.Error("mlp_layers", "is empty exactly where mlp_width is 0");
-  }
   return absl::OkStatus();
 }
 

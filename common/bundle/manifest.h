@@ -26,7 +26,6 @@ inline constexpr std::int64_t kMaxBundleWidth = 1 << 18;  // hidden size, d_kv, 
 inline constexpr std::int64_t kMaxBundleRanksH = 16;
 inline constexpr std::int64_t kMaxSelectiveGroups = 4096;
 inline constexpr std::int64_t kMaxRatePoints = 32;
-inline constexpr std::int64_t kMaxFusedWindow = 4;
 inline constexpr std::int64_t kMaxNativePositions = 1 << 20;  // native_head, native_tail
 
 // One side of the pair. Shapes are those of CheckTranslatable.
@@ -46,11 +45,8 @@ struct LayerErrors {
 
 // Translators of one code for K and V of each group of consecutive layers.
 struct FusedShape {
-  std::int64_t rank = 0;       // columns of a group's code; 0: the bundle has none
-  std::int64_t group = 1;      // layers of a group, from layer 0 on; the last group may have fewer
-  std::int64_t mlp_width = 0;  // of the residual networks; 0: the maps are linear
-  std::int64_t window = 1;     // tokens that a code is made from: its own and window - 1 before it
-  std::vector<std::int64_t> mlp_layers = {};  // that have a residual network, ascending
+  std::int64_t rank = 0;   // columns of a group's code; 0: the bundle has none
+  std::int64_t group = 1;  // layers of a group, from layer 0 on; the last group may have fewer
 
   friend bool operator==(const FusedShape&, const FusedShape&) = default;
 };
@@ -147,9 +143,6 @@ struct BundleManifest {
   LayerRange FusedGroup(std::int64_t layer) const {
     const std::int64_t first = layer - layer % fused.group;
     return {.first = first, .last = std::min(first + fused.group, num_layers) - 1};
-  }
-  bool HasFusedNetwork(std::int64_t layer) const {
-    return std::binary_search(fused.mlp_layers.begin(), fused.mlp_layers.end(), layer);
   }
 };
 

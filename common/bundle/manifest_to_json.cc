@@ -81,11 +81,7 @@ std::string ManifestToJson(const BundleManifest& m) {
                         {"ranks_h", m.ranks_h},
                         {"candidate_layers", m.candidate_layers},
                         {"mlp_width", m.mlp_width}};
-  document["fused"] = {{"rank", m.fused.rank},
-                       {"group", m.fused.group},
-                       {"window", m.fused.window},
-                       {"mlp_width", m.fused.mlp_width},
-                       {"mlp_layers", m.fused.mlp_layers}};
+  document["fused"] = {{"rank", m.fused.rank}, {"group", m.fused.group}};
   document["rates"] = Rates(m);
   document["untranslatable_ids"] = m.untranslatable_ids;
   document["layer_errors"] = Json::array();

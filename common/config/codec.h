@@ -41,8 +41,8 @@ std::int64_t CodecBits(Codec codec);
 inline constexpr std::int64_t kQuantGroup = 32;
 inline constexpr std::int64_t kQuantGroupHeaderBytes = 4;
 
-// Positions of one granule of codes of K and V together: the residual network of a Fused layer reads no token
-// of another granule, so that granules can be rebuilt without each other.
+// Positions of one granule of codes of K and V together, in every codec: those of one granule are made, kept
+// and rebuilt together.
 inline constexpr std::int64_t kFusedGranule = 32;
 
 inline bool IsQuantized(Codec codec) {

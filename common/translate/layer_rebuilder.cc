@@ -4,24 +4,28 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "common/translate/fused_decoder.h"
+#include "common/translate/group_decoder.h"
 #include "common/translate/patch_decoder.h"
 #include "common/translate/plan_entropy.h"
 #include "common/translate/rebuilder_workspace.h"
 #include "common/wire/payload_format.h"
 #include "kernels/status_macros.h"
+#include "kernels/weight_part.h"
 
 namespace scd {
 namespace {
 
 // The packed translators of one layer.
 struct LayerDecoders {
-  std::unique_ptr<PackedWeight> k, v;   // Reuse, Fused without a network: [d_kv, rank]
-  std::unique_ptr<PatchDecoder> patch;  // Patch
-  std::unique_ptr<FusedDecoder> fused;  // Fused
+  std::unique_ptr<PackedWeight> k, v;  // Reuse, Fused: [d_kv, rank]
+  // Instead, for the layer that sends the code of Fused ones to another device, where one large product is
+  // worth more than many small ones: [layers 2 d_kv, rank], K above V, cut between all.
+  std::unique_ptr<PackedWeight> group;
+  std::unique_ptr<PatchDecoder> patch;                                                         // Patch
   std::array<std::unique_ptr<EntropyCoder>, static_cast<std::size_t>(kNumCodeKinds)> entropy;  // by kind
 
   const EntropyCoder* EntropyOf(CodeKind kind) const {
@@ -77,9 +81,11 @@ class LayerRebuilder::Impl {
                                                 code.first_token, " go over the last position, ",
                                                 rope_.cos.dim(0) - 1));
     }
-    const bool in_one_pass = decoders_[static_cast<std::size_t>(code.layer)].k != nullptr;
+    const LayerDecoders& decoders = decoders_[static_cast<std::size_t>(code.layer)];
+    const bool in_one_pass = decoders.k != nullptr || decoders.group != nullptr;
     const LayerRange layers = plan_.CodeLayers(code.layer);
     const auto rebuild = [&](RebuilderWorkspace& own, std::int64_t, std::int64_t count) -> absl::Status {
+      if (decoders.group != nullptr) return DecodeGroup(own, stream, *decoders.group, layers, pages);
       for (std::int64_t layer = layers.first; layer <= layers.last; ++layer) {
         SCD_RETURN_IF_ERROR(in_one_pass ? DecodeIntoPages(own, stream, code.kind, layer, pages(layer))
                                         : RebuildLayer(own, stream, code, layer, count, pages(layer)));
@@ -187,6 +193,17 @@ class LayerRebuilder::Impl {
                                  pages);
   }
 
+  // The same for K and V of all layers of a group.
+  absl::Status DecodeGroup(const RebuilderWorkspace& own, Stream& stream, const PackedWeight& group,
+                           const LayerRange& layers, const LayerPages& pages) const {
+    std::vector<KvTarget> targets;
+    for (std::int64_t layer = layers.first; layer <= layers.last; ++layer) {
+      targets.push_back({.part = KvPart::kK, .rope = &rope_, .kv = pages(layer)});
+      targets.push_back({.part = KvPart::kV, .rope = nullptr, .kv = targets.back().kv});
+    }
+    return backend_.DecodeManyIntoKv(stream, own.codes(), group, own.positions(), targets);
+  }
+
   // The same by way of K and V as rows.
   absl::Status RebuildLayer(const RebuilderWorkspace& own, Stream& stream, const LayerCode& code,
                             std::int64_t layer, std::int64_t count, const PagedKv& pages) const {
@@ -209,17 +226,18 @@ class LayerRebuilder::Impl {
       if (code.kind != CodeKind::kV) SCD_RETURN_IF_ERROR(backend_.MatMul(stream, codes, *decoders.k, k));
       return code.kind == CodeKind::kK ? absl::OkStatus() : backend_.MatMul(stream, codes, *decoders.v, v);
     }
-    if (decoders.fused != nullptr) {
-      const TensorView work = own.inner(codes.dim(0), decoders.fused->work_width());
-      return decoders.fused->Decode(stream, codes, work, k, v);
+    if (decoders.group != nullptr) {
+      const std::int64_t d_kv = widths_.d_kv;
+      return MultiplyParts(backend_, stream, codes, {.weight = decoders.group.get(), .columns = {0, d_kv}}, k,
+                           {.weight = decoders.group.get(), .columns = {d_kv, 2 * d_kv}}, v);
     }
     const TensorView work = own.inner(codes.dim(0), decoders.patch->work_width());
     return decoders.patch->Decode(stream, codes, work, k, v);
   }
 
-  // Coders of what the layer sends, and the room that its codes take. Networks read whole codes.
+  // Coders of what the layer sends, and the room that its codes take. Patch networks read whole codes.
   absl::Status MakeCoders(const Bundle& bundle, std::int64_t layer) {
-    const bool whole = TreatmentOf(layer) == LayerTreatment::kPatch || bundle.manifest().fused.mlp_width > 0;
+    const bool whole = TreatmentOf(layer) == LayerTreatment::kPatch;
     for (const SentKind& sent : SentKinds(plan_.layers[static_cast<std::size_t>(layer)])) {
       if (sent.kind == CodeKind::kResidual) continue;
       std::unique_ptr<EntropyCoder>& coder =
@@ -252,22 +270,22 @@ class LayerRebuilder::Impl {
       SCD_ASSIGN_OR_RETURN(out.patch, PatchDecoder::Create(patch, projections_[index], backend_));
       widths_.inner = std::max(widths_.inner, out.patch->work_width());
     } else if (ranks.treatment == LayerTreatment::kFused) {
+      const std::int64_t sender = bundle.manifest().FusedGroup(layer).last;
+      const std::int64_t columns = Columns(sender, CodeKind::kKV, bundle.manifest().fused.rank);
+      if (backend_.device() != Device::kHost) {
+        if (layer != sender) return absl::OkStatus();
+        SCD_ASSIGN_OR_RETURN(out.group,
+                             PackGroupDecoder(bundle, plan_.CodeLayers(sender), columns, backend_));
+        return absl::OkStatus();
+      }
       SCD_ASSIGN_OR_RETURN(const FusedTranslator fused, bundle.Fused(layer));
-      return PackFused(
-          fused,
-          Columns(bundle.manifest().FusedGroup(layer).last, CodeKind::kKV, bundle.manifest().fused.rank),
-          out);
+      return PackFused(fused, columns, out);
     }
     return absl::OkStatus();
   }
 
-  // Without a network K and V are decoded as those of Reuse are, from the same codes.
+  // K and V are decoded as those of Reuse are, from the same codes.
   absl::Status PackFused(const FusedTranslator& fused, std::int64_t columns, LayerDecoders& out) {
-    if (!fused.mlp_in.empty()) {
-      SCD_ASSIGN_OR_RETURN(out.fused, FusedDecoder::Create(fused, backend_));
-      widths_.inner = std::max(widths_.inner, out.fused->work_width());
-      return absl::OkStatus();
-    }
     const std::int64_t d_kv = widths_.d_kv;
     const ConstTensorView decoder = fused.decoder.columns(0, columns);
     SCD_ASSIGN_OR_RETURN(out.k, backend_.PackWeight(decoder.rows(0, d_kv), fused.decoder_bias.rows(0, d_kv)));

@@ -121,7 +121,7 @@ corpus: {sources: [{jsonl: $/corpus.jsonl}]}
 ranks: {k: 10, v: 12, h: [24, 48]}
 native_tail: 4
 aligner: {mlp_width: 32, max_epochs: 2, batch_rows: 128}
-fused: {group: 3, window: 1, mlp_width: 32, max_epochs: 2, batch_rows: 128}
+fused: {group: 3}
 entropy: {distortions: [0.02, 0.08], default: 0.08}
 measure: {sweep_prefixes: 2, scored_tokens: 8}
 trace: {pass_tokens: 60, checkpoint_prefixes: 1}
@@ -187,7 +187,6 @@ TEST_F(CalibrateBinaryTest, AWholeRunGivesABundleThatADaemonTakes) {
     EXPECT_LT(errors.kv, 1.0);
   }
   EXPECT_EQ(m.fused.group, 3);
-  EXPECT_EQ(m.fused.mlp_width, 32);
   EXPECT_LE(m.fused.rank, 96);
   EXPECT_GT(m.quality.kl_fused, 0.0);
   EXPECT_GT(m.quality.ppl_fused, 1.0);

@@ -73,15 +73,7 @@ TEST(CalibrateConfigTest, TheShippedFilesAreReadWithTheirDefaultsWrittenOut) {
   EXPECT_EQ(shipped.aligner.patience, defaults.aligner.patience);
   EXPECT_EQ(shipped.reuse_fit, defaults.reuse_fit);
   EXPECT_EQ(shipped.fused.rank, defaults.fused.rank);
-  EXPECT_EQ(shipped.fused.window, defaults.fused.window);
   EXPECT_EQ(shipped.fused.group, defaults.fused.group);
-  EXPECT_EQ(shipped.fused.refit_decoder, defaults.fused.refit_decoder);
-  EXPECT_EQ(shipped.fused.training.mlp_width, defaults.fused.training.mlp_width);
-  EXPECT_EQ(shipped.fused.training.max_epochs, defaults.fused.training.max_epochs);
-  EXPECT_EQ(shipped.fused.training.batch_rows, defaults.fused.training.batch_rows);
-  EXPECT_EQ(shipped.fused.training.learning_rate, defaults.fused.training.learning_rate);
-  EXPECT_EQ(shipped.fused.training.weight_decay, defaults.fused.training.weight_decay);
-  EXPECT_EQ(shipped.fused.training.patience, defaults.fused.training.patience);
   EXPECT_EQ(shipped.entropy.distortions, defaults.entropy.distortions);
   EXPECT_EQ(shipped.entropy.default_distortion, defaults.entropy.default_distortion);
   EXPECT_FALSE(shipped.entropy.target.given());
@@ -134,7 +126,7 @@ TEST(CalibrateConfigTest, WordsAndListsOfSelective) {
 TEST(CalibrateConfigTest, FusedEntropyAndReuse) {
   const CalibrateConfig config = Read(kNeeded + std::string(R"(
 reuse: {fit: rrr}
-fused: {rank: 12, group: 2, mlp_width: 0, window: 3}
+fused: {rank: 12, group: 2}
 entropy: {distortions: [0.5, 0.25], default: 0.5, target_bytes: 1234.5}
 )"))
                                      .value();
@@ -142,7 +134,6 @@ entropy: {distortions: [0.5, 0.25], default: 0.5, target_bytes: 1234.5}
   EXPECT_EQ(config.fused.rank, 12);
   EXPECT_FALSE(config.fused.cut_unsent);
   EXPECT_EQ(config.fused.group, 2);
-  EXPECT_EQ(config.fused.window, 1);  // nothing reads a linear map's past
   EXPECT_THAT(config.entropy.distortions, ElementsAre(0.25, 0.5));
   EXPECT_EQ(config.entropy.default_distortion, 0.5);
   EXPECT_EQ(config.entropy.target.bytes_per_token, 1234.5);
@@ -155,7 +146,6 @@ entropy: {distortions: [0.5, 0.25], default: 0.5, target_bytes: 1234.5}
 TEST(CalibrateConfigTest, WrongFieldsAreNamed) {
   EXPECT_THAT(Error("reuse: {fit: best}\n"), HasSubstr("reuse.fit"));
   EXPECT_THAT(Error("fused: {rank: -1}\n"), HasSubstr("fused.rank"));
-  EXPECT_THAT(Error("fused: {window: 5}\n"), HasSubstr("fused.window"));
   EXPECT_THAT(Error("fused: {group: 0}\n"), HasSubstr("fused.group"));
   EXPECT_THAT(Error("entropy: {distortions: [0.04, x]}\n"), HasSubstr("entropy.distortions[1]"));
   EXPECT_THAT(Error("entropy: {distortions: [0]}\n"), HasSubstr("entropy.distortions[0]"));

@@ -52,13 +52,7 @@ class RatesTest : public ::testing::Test {
 
   static Digest Inputs() { return DigestBuilder("test").Finish(); }
   const TraceStore& store() const { return *traces_.store; }
-  static FusedOptions SmallFused() {
-    return {.rank = 60,
-            .group = 3,
-            .window = 2,
-            .distortion = 0.04,
-            .training = {.mlp_width = 24, .max_epochs = 3, .batch_rows = 64, .seed = 1}};
-  }
+  static FusedOptions SmallFused() { return {.rank = 60, .group = 3, .distortion = 0.04}; }
   std::vector<FusedGroup> FitFused(const FusedOptions& options) {
     return RunFusedStage(run_.context(), store(), *run_.loaded().consumer, options, Inputs(), 2).value();
   }
@@ -74,11 +68,7 @@ class RatesTest : public ::testing::Test {
     m.mlp_width = 16;
     if (!fitted.fused.empty()) {
       const FusedGroup& group = fitted.fused[0];
-      const std::int64_t rank = group.linear.translator.rank;
-      m.fused = {.rank = rank,
-                 .group = group.layers.size(),
-                 .mlp_width = group.each[0].network.width(),
-                 .window = std::max<std::int64_t>(1, group.each[0].network.in / rank)};
+      m.fused = {.rank = group.linear.translator.rank, .group = group.layers.size()};
     }
     for (const FittedRate& rate : fitted.rates) m.rate_points.push_back(rate.point);
     m.default_rate_point = fitted.default_rate;
@@ -197,25 +187,14 @@ TEST_F(RatesTest, WhatTheConsumerRebuildsHasTheErrorsOfTheFit) {
         }
       }
     }
-    const double fitted = fused.each[0].plain.full;
+    const double fitted = fused.each[0].plain_error;
     EXPECT_NEAR(std::sqrt(error / spread), fitted, 1e-3 * fitted) << layer;
   }
 }
 
-TEST_F(RatesTest, LinearFusedLayersAreServedToo) {
-  FusedOptions options = SmallFused();
-  options.training.mlp_width = 0;
-  options.window = 1;
-  fitted_.fused = FitFused(options);
-  for (const FusedGroup& group : fitted_.fused) {
-    for (const LayerFused& layer : group.each) {
-      EXPECT_EQ(layer.plain.full, layer.plain.linear);
-      EXPECT_EQ(layer.coded.full, layer.coded.linear);
-      EXPECT_EQ(layer.network.width(), 0);
-    }
-  }
+TEST_F(RatesTest, GroupsOfFusedLayersAreServed) {
+  fitted_.fused = FitFused(SmallFused());
   const auto bundle = Write(fitted_).value();
-  EXPECT_EQ(bundle->manifest().fused.mlp_width, 0);
   const LayerPlan plan = bundle->ResolvePlan({.form = StateForm::kFused}).value();
   const PlanScore score = MakeEvaluator()->ScorePlan(*bundle, plan).value();
   EXPECT_GT(score.quality.kl, 0.0);
@@ -249,13 +228,12 @@ TEST_F(RatesTest, FusedGroupsAreKeptAndTakenFromTheWorkFolder) {
     EXPECT_EQ(again[i].linear.spreads, fused[i].linear.spreads);
     ASSERT_EQ(again[i].each.size(), fused[i].each.size());
     EXPECT_EQ(again[i].each[0].encoder, fused[i].each[0].encoder);
-    EXPECT_EQ(again[i].each[0].network.mlp_in, fused[i].each[0].network.mlp_in);
-    EXPECT_EQ(again[i].each[0].plain.full, fused[i].each[0].plain.full);
-    EXPECT_EQ(again[i].each[0].coded.linear, fused[i].each[0].coded.linear);
+    EXPECT_EQ(again[i].each[0].plain_error, fused[i].each[0].plain_error);
+    EXPECT_EQ(again[i].each[0].coded_error, fused[i].each[0].coded_error);
   }
   FusedOptions other = SmallFused();
   other.distortion = 0.08;
-  EXPECT_NE(FitFused(other)[0].each[0].network.mlp_in, fused[0].each[0].network.mlp_in);
+  EXPECT_GT(FitFused(other)[0].each[0].coded_error, fused[0].each[0].coded_error);
 }
 
 TEST_F(RatesTest, SamplesAreOfEveryCodeAtItsLargestRank) {

@@ -36,7 +36,6 @@ ConsumerRig::ConsumerRig(const RigOptions& options)
   bundle.identity = true;
   bundle.default_patch_layers = options.patch_layers;
   bundle.fused_model = model_;
-  bundle.fused_residual = options.fused_residual;
   bundle.untranslatable_ids = options.untranslatable_ids;
   OrDie(WriteTinyBundle(bundle_, model.config, side, side, bundle));
 

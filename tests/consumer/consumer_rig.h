@@ -21,7 +21,6 @@ struct RigOptions {
   std::string kv_cache = "pages: 64, page_tokens: 16, prefix_sharing: false";
   std::string plan = "native_tail: 2";
   std::string codec = "f32";
-  bool fused_residual = false;  // of the bundle's Fused layers, which else give this model's K and V
   std::vector<std::int32_t> untranslatable_ids = {};
   std::vector<std::int64_t> patch_layers = {1};
   std::int64_t transfer_timeout_ms = 5000;

@@ -131,8 +131,7 @@ TEST(FusedModeConfigTest, TheServersDistortionIsThatOfItsCodecAlone) {
 }
 
 // However a prompt's codes come (made now, taken from the producer's store, with the beginning in the
-// consumer's own cache), and however its prefill is cut, they are the same state. The residual networks read
-// the token before, so that a seam would show.
+// consumer's own cache), and however its prefill is cut, they are the same state.
 class OneStateTest : public ::testing::TestWithParam<Way> {
  protected:
   static std::vector<std::int32_t> WithQuestion(unsigned seed) {
@@ -155,7 +154,6 @@ class OneStateTest : public ::testing::TestWithParam<Way> {
   static RigOptions Options(std::int64_t chunk_tokens) {
     return {.consumer_yaml = "max_uncoded_tokens: 0\n",
             .kv_cache = "pages: 64, page_tokens: 32",
-            .fused_residual = true,
             .code_store_mib = 8,
             .code_store_block_tokens = 32,
             .chunk_tokens = chunk_tokens};

@@ -87,13 +87,6 @@ absl::Status FillFused(const std::string& model, const BundleManifest& manifest,
   return absl::OkStatus();
 }
 
-void FillResidual(std::uint32_t seed, BundleTensorValues& values) {
-  std::mt19937 random(seed);
-  for (auto& [name, tensor] : values.tensors()) {
-    if (name.find(".kv.mlp_") != std::string::npos) FillRandom(random, tensor);
-  }
-}
-
 }  // namespace
 
 BundleModel MadeUpModel(const std::string& name) {
@@ -220,7 +213,6 @@ absl::StatusOr<Digest> WriteTinyBundle(const std::string& folder, const ModelCon
   if (!options.fused_model.empty()) {
     SCD_RETURN_IF_ERROR(FillFused(options.fused_model, manifest, values));
   }
-  if (options.fused_residual) FillResidual(options.seed, values);
   return WriteBundle(folder, manifest, values.Named());
 }
 

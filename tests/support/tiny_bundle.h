@@ -29,12 +29,10 @@ struct TinyBundleOptions {
   std::vector<std::int64_t> candidate_layers = {1, 2};
   std::vector<std::int64_t> default_patch_layers = {1};
   std::int64_t mlp_width = 12;
-  FusedShape fused = {.rank = 10, .mlp_width = 12, .window = 2};  // cut to the shape; rank 0: none
+  FusedShape fused = {.rank = 10};  // cut to the shape; rank 0: none
   // With identity: the folder of a model without K/V biases and norms (bf16 safetensors) whose K and V the
   // Fused codes are; sets their rank.
   std::string fused_model = {};
-  // Whether the residual networks of Fused layers add something to what they decode.
-  bool fused_residual = false;
   // Steps of the entropy codec: of every column with identity, else of all but each fifth, which is not sent.
   // The first is the default.
   std::vector<double> distortions = {0.0001, 0.01};

@@ -175,7 +175,7 @@ TEST_F(BundlePlanTest, FusedPlansSendAllThatWasFittedEntropyCoded) {
 
 TEST_F(BundlePlanTest, GroupsOfFusedLayersAreWholeAndSendWithTheirLast) {
   testing::TinyBundleOptions options;
-  options.fused = {.rank = 20, .group = 3, .mlp_width = 12, .window = 2};
+  options.fused = {.rank = 20, .group = 3};
   bundle_ = Write(options);  // layers 0 to 2, and 3
   ASSERT_NE(bundle_, nullptr);
   const auto plan = bundle_->ResolvePlan({.form = StateForm::kFused, .codec = Codec::kBF16});

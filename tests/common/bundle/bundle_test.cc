@@ -118,11 +118,7 @@ TEST_F(BundleTest, FusedTranslatorsAndTablesAreTheWrittenValues) {
   for (const auto& [view, part, shape] : {std::tuple{fused->encoder, "encoder", Shape{10, 64}},
                                           {fused->encoder_bias, "encoder_bias", Shape{10}},
                                           {fused->decoder, "decoder", Shape{32, 10}},
-                                          {fused->decoder_bias, "decoder_bias", Shape{32}},
-                                          {fused->mlp_in, "mlp_in", Shape{12, 20}},
-                                          {fused->mlp_in_bias, "mlp_in_bias", Shape{12}},
-                                          {fused->mlp_out, "mlp_out", Shape{32, 12}},
-                                          {fused->mlp_out_bias, "mlp_out_bias", Shape{32}}}) {
+                                          {fused->decoder_bias, "decoder_bias", Shape{32}}}) {
     EXPECT_EQ(view.shape(), shape) << part;
     const auto& written = values_.tensors().at(std::string("layers.3.kv.") + part).values;
     EXPECT_EQ(std::vector<float>(view.as<float>(), view.as<float>() + view.num_elements()), written) << part;
@@ -141,7 +137,7 @@ TEST_F(BundleTest, FusedTranslatorsAndTablesAreTheWrittenValues) {
 
 TEST_F(BundleTest, AGroupsBiasAndTablesAreThoseOfItsLastLayer) {
   testing::TinyBundleOptions options;
-  options.fused = {.rank = 20, .group = 3, .mlp_width = 12, .window = 2};
+  options.fused = {.rank = 20, .group = 3};
   ASSERT_TRUE(testing::WriteTinyBundle(folder_, testing::TinyConfig(), base_, expert_, options).ok());
   const auto bundle = Bundle::Open(folder_);
   ASSERT_TRUE(bundle.ok()) << bundle.status();

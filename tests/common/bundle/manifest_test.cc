@@ -87,7 +87,7 @@ TEST(ManifestTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(read->quality.ppl_scd, 17.5);
   EXPECT_EQ(read->quality.kl_fused, 0.015);
   EXPECT_EQ(read->quality.ppl_fused, 17.25);
-  EXPECT_EQ(read->fused, (FusedShape{.rank = 10, .mlp_width = 12, .window = 2}));
+  EXPECT_EQ(read->fused, (FusedShape{.rank = 10}));
   EXPECT_EQ(read->rate_points,
             (std::vector<RatePoint>{{.distortion = 0.0001, .bytes_per_token = 100, .kl = 0.01},
                                     {.distortion = 0.01, .bytes_per_token = 99, .kl = 1.01}}));
@@ -98,7 +98,7 @@ TEST(ManifestTest, ReadsBackWhatItWrites) {
 
 TEST(ManifestTest, IsLaidOutForPeople) {
   const std::string text = ManifestToJson(Tiny());
-  EXPECT_THAT(text, StartsWith("{\n  \"version\": 3,\n  \"created_by\": \"tiny_bundle\",\n"));
+  EXPECT_THAT(text, StartsWith("{\n  \"version\": 4,\n  \"created_by\": \"tiny_bundle\",\n"));
   EXPECT_THAT(text, HasSubstr("\n    \"patch_layers\": [1],\n"));
   EXPECT_THAT(
       text,
@@ -235,18 +235,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"/fused/rank", -1, "fused: rank: expected an integer in [0, 32]"},
         BadValue{"/fused/rank", 33, "fused: rank: expected an integer in [0, 32]"},
         BadValue{"/fused/rank", std::int64_t{1} << 40, "fused: rank"},
-        BadValue{"/fused/rank", 0, "fused: mlp_width: expected an integer in [0, 0]"},
         BadValue{"/fused/group", 0, "fused: group: expected an integer in [1, 4]"},
         BadValue{"/fused/group", 5, "fused: group: expected an integer in [1, 4]"},
-        BadValue{"/fused", json({{"rank", 65}, {"group", 2}, {"mlp_width", 1}, {"window", 2}}),
-                 "fused: rank: expected an integer in [0, 64]"},
-        BadValue{"/fused/mlp_width", -1, "fused: mlp_width: expected an integer in [0, 262144]"},
-        BadValue{"/fused/mlp_width", 0, "fused: window: expected an integer in [1, 1]"},
-        BadValue{"/fused/mlp_width", (1 << 18) + 1, "fused: mlp_width"},
-        BadValue{"/fused/window", 0, "fused: window: expected an integer in [1, 4]"},
-        BadValue{"/fused/window", 5, "fused: window: expected an integer in [1, 4]"},
-        BadValue{"/fused", json({{"rank", 0}, {"group", 1}, {"mlp_width", 0}, {"window", 2}}),
-                 "fused: window: expected an integer in [1, 1]"},
+        BadValue{"/fused", json({{"rank", 65}, {"group", 2}}), "fused: rank: expected an integer in [0, 64]"},
         BadValue{"/rates/default", -1, "rates: default: expected an integer in [0, 1]"},
         BadValue{"/rates/default", 2, "rates: default: expected an integer in [0, 1]"},
         BadValue{"/rates/points", json::array(), "rates: default: expected an integer in [0, 0]"},
@@ -307,7 +298,7 @@ TEST(ManifestTest, BundleWithoutPatchIsValid) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->mlp_width, 0);
   EXPECT_EQ(BundleTensors(*read).size(),
-            4U * (2 * 4 + 8 + 2 * 3 * 2));  // K, V, KV, tables of each at two points
+            4U * (2 * 4 + 4 + 2 * 3 * 2));  // K, V, KV, tables of each at two points
 }
 
 // Of more columns a granule in f32 would not fit into a frame.
@@ -334,19 +325,6 @@ TEST(ManifestTest, BundleWithoutFusedLayersOrTablesIsValid) {
     EXPECT_EQ(tensor.name.find(".kv."), std::string::npos);
     EXPECT_EQ(tensor.name.find(".rate."), std::string::npos);
     EXPECT_EQ(tensor.dtype, DType::kF32);
-  }
-}
-
-TEST(ManifestTest, FusedLayersMayBeLinear) {
-  testing::TinyBundleOptions options;
-  options.fused = {.rank = 9, .mlp_width = 0, .window = 1};
-  const BundleManifest m = testing::TinyManifest(testing::TinyConfig(), testing::MadeUpModel("base"),
-                                                 testing::MadeUpModel("expert"), options);
-  const auto read = ParseManifest(ManifestToJson(m), "m.json");
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->fused, options.fused);
-  for (const BundleTensor& tensor : BundleTensors(*read)) {
-    EXPECT_EQ(tensor.name.find(".kv.mlp_"), std::string::npos);
   }
 }
 

@@ -3,9 +3,6 @@
 
 Two layers, 2 KV heads of 4, hidden 12. Layer 0 is Reuse, served at K 5 of 6 and V 7 of 8; layer 1 is Patch, fitted
 at ranks 4 and 9. Seven tokens from position 3.
-
-Fused layers of rank 6 whose networks read 1, 2 and 3 tokens: 70 tokens from the first of a granule of 32, once as
-they are and once on the grid of the entropy codec, on which each third column is not sent.
 Run: python3 make_expected.py (needs numpy).
 """
 import json
@@ -96,29 +93,6 @@ for dtype, rounded in (("f32", lambda z: z.astype(np.float32)), ("bf16", bf16)):
         save(f"patched.{dtype}.k.{rank}", k.reshape(TOKENS, D_KV))
         save(f"patched.{dtype}.roped.{rank}", rope(k.reshape(TOKENS, D_KV)))
         save(f"patched.{dtype}.v.{rank}", hidden @ w_v.T + b_v)
-
-FUSED_RANK, FUSED_TOKENS, GRANULE = 6, 70, 32
-x = 2 * random("fused.rows", FUSED_TOKENS, HIDDEN) * np.sqrt(HIDDEN)
-save("fused.rows", x)
-x = out["fused.rows"].astype(np.float64)
-steps = 2.0 ** -np.arange(2, 2 + FUSED_RANK)
-steps[2::3] = 0
-save("fused.steps", steps)
-for window in (1, 2, 3):
-    name = f"fused.{window}"
-    enc, enc_b = random(f"{name}.encoder", FUSED_RANK, HIDDEN), random(f"{name}.encoder_bias", FUSED_RANK)
-    dec, dec_b = random(f"{name}.decoder", 2 * D_KV, FUSED_RANK), random(f"{name}.decoder_bias", 2 * D_KV)
-    mlp_in, mlp_in_b = random(f"{name}.mlp_in", MLP, window * FUSED_RANK), random(f"{name}.mlp_in_bias", MLP)
-    mlp_out, mlp_out_b = random(f"{name}.mlp_out", 2 * D_KV, MLP), random(f"{name}.mlp_out_bias", 2 * D_KV)
-    save(f"{name}.codes", x @ enc.T + enc_b)
-    z = out[f"{name}.codes"].astype(np.float64)
-    on_grid = np.where(steps > 0, np.round(z / np.where(steps > 0, steps, 1)) * steps, 0)
-    for codes, kv in ((z, "kv"), (on_grid, "kv_on_grid")):
-        seen = np.zeros((FUSED_TOKENS, window * FUSED_RANK))  # this token's columns first
-        for t in range(FUSED_TOKENS):
-            for back in range(min(window, t % GRANULE + 1)):
-                seen[t, back * FUSED_RANK:(back + 1) * FUSED_RANK] = codes[t - back]
-        save(f"{name}.{kv}", codes @ dec.T + dec_b + silu(seen @ mlp_in.T + mlp_in_b) @ mlp_out.T + mlp_out_b)
 
 header, data = {}, b""
 for name in sorted(out):
