@@ -114,8 +114,8 @@ ForwardChunk ActiveRequest::NextNativeChunk(std::int64_t max_rows, std::int64_t 
   return ForwardChunk{sequence_.get(), tokens, next_position_, logits};
 }
 
-ActiveRequest::Progress ActiveRequest::NativeChunkDone(const ForwardChunk& chunk, ConstTensorView logits,
-                                                       std::chrono::nanoseconds elapsed) {
+ActiveRequest::Progress ActiveRequest::NativeChunkDone(const ForwardChunk& chunk, ConstTensorView scored,
+                                                       StepLogits& step, std::chrono::nanoseconds elapsed) {
   const std::int64_t begin = next_position_;
   next_position_ += static_cast<std::int64_t>(chunk.tokens.size());
   if (begin < prompt_size()) {
@@ -124,13 +124,13 @@ ActiveRequest::Progress ActiveRequest::NativeChunkDone(const ForwardChunk& chunk
   }
   PassStagedPositions();
   if (chunk.logits == LogitsWanted::kNone) return std::optional<FinishReason>();
-  if (!request_.score) return EmitToken(logits);
+  if (!request_.score) return EmitToken(step, 0);
 
   const std::int64_t first_row = begin - (prompt_size() - 1);
   if (first_row == 0) {
     NoteFirstToken(Clock::now());
   }
-  observer_->OnLogits(first_row, logits);
+  observer_->OnLogits(first_row, scored);
   if (next_position_ < static_cast<std::int64_t>(tokens_.size())) return std::optional<FinishReason>();
   return std::optional<FinishReason>(FinishReason::kMaxTokens);
 }
@@ -152,14 +152,22 @@ ForwardChunk ActiveRequest::NextDecodeChunk() const {
                       LogitsWanted::kLast};
 }
 
-ActiveRequest::Progress ActiveRequest::DecodeChunkDone(ConstTensorView logits) {
+ActiveRequest::Progress ActiveRequest::DecodeChunkDone(StepLogits& step, std::int64_t row) {
   ++next_position_;
-  return EmitToken(logits);
+  return EmitToken(step, row);
 }
 
-ActiveRequest::Progress ActiveRequest::EmitToken(ConstTensorView logits) {
-  const absl::Span<const float> row(logits.as<float>(), static_cast<std::size_t>(logits.dim(1)));
-  SCD_ASSIGN_OR_RETURN(const SampledToken token, sampler_.Sample(row, tokens_));
+absl::StatusOr<SampledToken> ActiveRequest::DrawToken(StepLogits& step, std::int64_t row) {
+  if (const std::optional<TopOfRow> top = step.Top(row)) {
+    SCD_ASSIGN_OR_RETURN(std::optional<SampledToken> token, sampler_.SampleTop(*top, tokens_));
+    if (token) return *std::move(token);
+  }
+  SCD_ASSIGN_OR_RETURN(const absl::Span<const float> whole, step.Whole(row));
+  return sampler_.Sample(whole, tokens_);
+}
+
+ActiveRequest::Progress ActiveRequest::EmitToken(StepLogits& step, std::int64_t row) {
+  SCD_ASSIGN_OR_RETURN(const SampledToken token, DrawToken(step, row));
   const Clock::time_point now = Clock::now();
   if (!decoding_) {
     NoteFirstToken(now);

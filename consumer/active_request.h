@@ -18,6 +18,7 @@
 #include "common/model/transformer.h"
 #include "consumer/engine.h"
 #include "consumer/sampler.h"
+#include "consumer/step_logits.h"
 
 namespace scd {
 
@@ -73,8 +74,9 @@ class ActiveRequest {
   std::int64_t native_rows() const;
   // The next of them, 1 to max_rows; with at most max_logit_rows rows of logits.
   ForwardChunk NextNativeChunk(std::int64_t max_rows, std::int64_t max_logit_rows) const;
-  // That chunk has run for `elapsed`; `logits` are those it asked for.
-  Progress NativeChunkDone(const ForwardChunk& chunk, ConstTensorView logits,
+  // That chunk has run for `elapsed`. `scored`: the logits of a request to score; `step`: of another, one row
+  // where the chunk asked for it.
+  Progress NativeChunkDone(const ForwardChunk& chunk, ConstTensorView scored, StepLogits& step,
                            std::chrono::nanoseconds elapsed);
   // A pass over its rows ran from `begin` to `end`, to compute positions of the prompt or to decode.
   void TracePass(const ForwardChunk& chunk, Clock::time_point begin, Clock::time_point end);
@@ -82,8 +84,11 @@ class ActiveRequest {
   // Whether it has tokens to decode, as far as it has pages.
   bool decoding() const { return decoding_; }
   ForwardChunk NextDecodeChunk() const;
-  // [1, vocabulary] of that chunk.
-  Progress DecodeChunkDone(ConstTensorView logits);
+  // Row `row` of the step is that chunk's.
+  Progress DecodeChunkDone(StepLogits& step, std::int64_t row);
+  // Whether it only wants logits, and draws no tokens.
+  bool scores() const { return request_.score; }
+  float temperature() const { return sampler_.params().temperature; }
 
   // Gives back its share of the pages. Tell comes after it.
   void ReleasePages() { sequence_.reset(); }
@@ -98,7 +103,8 @@ class ActiveRequest {
   std::int64_t native_end() const;
   void PassStagedPositions();
   void NoteFirstToken(Clock::time_point now);
-  Progress EmitToken(ConstTensorView logits);
+  absl::StatusOr<SampledToken> DrawToken(StepLogits& step, std::int64_t row);
+  Progress EmitToken(StepLogits& step, std::int64_t row);
 
   const EngineRequestId id_;
   const EngineRequest request_;

@@ -17,6 +17,7 @@
 #include "consumer/engine_inbox.h"
 #include "consumer/request_table.h"
 #include "consumer/scheduler.h"
+#include "consumer/step_logits.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
@@ -42,11 +43,13 @@ class BetweenLayers final : public LayerTap {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const Transformer& transformer, const EngineOptions& options,
-             std::unique_ptr<PagedKvCache> cache, std::unique_ptr<Transformer::Workspace> workspace)
+             std::unique_ptr<PagedKvCache> cache, std::unique_ptr<Transformer::Workspace> workspace,
+             std::unique_ptr<StepLogits> step_logits)
       : transformer_(transformer),
         options_(options),
         cache_(std::move(cache)),
         workspace_(std::move(workspace)),
+        step_logits_(std::move(step_logits)),
         scheduler_(options.max_batch_sequences, options.prefill_chunk_tokens),
         requests_(*cache_, options.swap_bytes, [this] { inbox_.Wake(); }),
         inbox_(options.max_queued_requests),
@@ -82,8 +85,9 @@ class EngineImpl final : public Engine {
   // The next ones to decode, with pages for it.
   std::vector<RequestId> NextDecodeBatch();
   void RunNativeTurn(const NativeRows& turn);
+  // Logits come to the host only where they are scored.
   absl::Status Forward(absl::Span<const ForwardChunk> chunks, const std::vector<RequestId>& ids,
-                       std::stop_token cancel);
+                       std::stop_token cancel, bool scored);
   // Ends the request where `progress` says so.
   void Settle(RequestId id, const ActiveRequest::Progress& progress);
   void Finish(RequestId id, const absl::Status& status, FinishReason reason);
@@ -92,6 +96,7 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const std::unique_ptr<PagedKvCache> cache_;
   const std::unique_ptr<Transformer::Workspace> workspace_;
+  const std::unique_ptr<StepLogits> step_logits_;
   std::atomic<RequestId> last_id_{0};
   std::stop_source stop_decoding_;
 
@@ -182,10 +187,10 @@ void EngineImpl::Admit() {
 }
 
 absl::Status EngineImpl::Forward(absl::Span<const ForwardChunk> chunks, const std::vector<RequestId>& ids,
-                                 std::stop_token cancel) {
+                                 std::stop_token cancel, bool scored) {
   in_pass_ = ids;
-  const absl::Status status =
-      transformer_.Forward(*workspace_, chunks, {.tap = &between_layers_, .cancel = std::move(cancel)});
+  const absl::Status status = transformer_.Forward(
+      *workspace_, chunks, {.tap = &between_layers_, .cancel = std::move(cancel), .leave_logits = !scored});
   in_pass_.clear();
   return status;
 }
@@ -214,18 +219,25 @@ bool EngineImpl::RunDecodeStep() {
   const std::vector<RequestId> batch = NextDecodeBatch();
   if (batch.empty()) return false;
   std::vector<ForwardChunk> chunks;
-  for (const RequestId id : batch) chunks.push_back(requests_.admitted().at(id)->NextDecodeChunk());
+  std::vector<float> temperatures;
+  for (const RequestId id : batch) {
+    chunks.push_back(requests_.admitted().at(id)->NextDecodeChunk());
+    temperatures.push_back(requests_.admitted().at(id)->temperature());
+  }
   const auto begin = ActiveRequest::Clock::now();
-  const absl::Status status = Forward(chunks, batch, stop_decoding_.get_token());
+  absl::Status status = Forward(chunks, batch, stop_decoding_.get_token(), /*scored=*/false);
   const auto end = ActiveRequest::Clock::now();
   if (absl::IsCancelled(status)) return true;  // shutting down
+  if (status.ok()) {
+    status = step_logits_->Begin(workspace_->stream(), workspace_->device_logits(), temperatures);
+  }
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (!status.ok()) {
       Settle(batch[i], status);
     } else if (!failures_.contains(batch[i])) {
       ActiveRequest& request = *requests_.admitted().at(batch[i]);
       request.TracePass(chunks[i], begin, end);
-      Settle(batch[i], request.DecodeChunkDone(workspace_->logits().rows(static_cast<std::int64_t>(i), 1)));
+      Settle(batch[i], request.DecodeChunkDone(*step_logits_, static_cast<std::int64_t>(i)));
     }
   }
   return true;
@@ -249,15 +261,20 @@ void EngineImpl::RunNativeTurn(const NativeRows& turn) {
     const ForwardChunk chunk = request->NextNativeChunk(left, workspace_->max_logit_rows());
     left -= static_cast<std::int64_t>(chunk.tokens.size());
     const auto begin = std::chrono::steady_clock::now();
-    const absl::Status status = Forward({&chunk, 1}, {turn.request}, request->stop_source().get_token());
+    absl::Status status =
+        Forward({&chunk, 1}, {turn.request}, request->stop_source().get_token(), request->scores());
     if (absl::IsCancelled(status) && request->stop_source().stop_requested()) {
       return;  // its reason is in the inbox
     }
-    if (!status.ok()) return Settle(turn.request, status);
     const auto end = std::chrono::steady_clock::now();
+    if (status.ok() && !request->scores() && chunk.logits != LogitsWanted::kNone) {
+      const float temperature = request->temperature();
+      status = step_logits_->Begin(workspace_->stream(), workspace_->device_logits(), {&temperature, 1});
+    }
+    if (!status.ok()) return Settle(turn.request, status);
     request->TracePass(chunk, begin, end);
     const ActiveRequest::Progress progress =
-        request->NativeChunkDone(chunk, workspace_->logits(), end - begin);
+        request->NativeChunkDone(chunk, workspace_->logits(), *step_logits_, end - begin);
     requests_.PublishBlocks(*request);
     Settle(turn.request, progress);
   }
@@ -310,7 +327,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Transformer& transf
   const PassRows rows = RowsOfPasses(config, options);
   SCD_ASSIGN_OR_RETURN(std::unique_ptr<Transformer::Workspace> workspace,
                        transformer.CreateWorkspace(rows.all, rows.with_logits));
-  return std::make_unique<EngineImpl>(transformer, options, std::move(cache), std::move(workspace));
+  SCD_ASSIGN_OR_RETURN(
+      std::unique_ptr<StepLogits> step_logits,
+      StepLogits::Create(transformer.backend(), options.max_batch_sequences, config.vocab_size));
+  return std::make_unique<EngineImpl>(transformer, options, std::move(cache), std::move(workspace),
+                                      std::move(step_logits));
 }
 
 }  // namespace scd

@@ -89,10 +89,12 @@ void Sampler::Penalise(absl::Span<const float> logits, absl::Span<const std::int
   for (const std::int32_t id : seen) {
     if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) continue;
     // From the original logit: a token that was seen twice is penalised once.
-    const float logit = logits[static_cast<std::size_t>(id)];
-    adjusted_[static_cast<std::size_t>(id)] =
-        logit > 0.0f ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
+    adjusted_[static_cast<std::size_t>(id)] = Penalised(logits[static_cast<std::size_t>(id)]);
   }
+}
+
+float Sampler::Penalised(float logit) const {
+  return logit > 0.0f ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
 }
 
 double Sampler::Weight(float logit, float best_logit) const {
@@ -141,6 +143,10 @@ std::int32_t Sampler::Draw(float best_logit) {
   } else {
     Cut(best_logit);
   }
+  return Choose();
+}
+
+std::int32_t Sampler::Choose() {
   const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   const double point = static_cast<double>(random_() >> 11) * 0x1p-53 * total;
   double sum = 0.0;

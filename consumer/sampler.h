@@ -7,6 +7,7 @@
 #define SCD_CONSUMER_SAMPLER_H_
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -40,6 +41,16 @@ struct SampledToken {
   std::vector<TokenLogprob> top;  // num_top_logprobs best, best first
 };
 
+// The best logits of one position and the sums of its softmax, as Backend::TopLogits finds them at the
+// sampler's temperature.
+struct TopOfRow {
+  absl::Span<const float> logits;  // best first, equal ones by id
+  absl::Span<const std::int32_t> ids;
+  float sum = 0.0f;           // over the vocabulary of exp(logit - best)
+  float tempered_sum = 0.0f;  // and of exp((logit - best) / temperature)
+  std::int64_t vocabulary = 0;
+};
+
 class Sampler {
  public:
   // `params` is valid.
@@ -49,14 +60,30 @@ class Sampler {
   // outside the vocabulary are ignored). INTERNAL where a logit is NaN or +infinity, or none is finite.
   absl::StatusOr<SampledToken> Sample(absl::Span<const float> logits, absl::Span<const std::int32_t> seen);
 
+  // The same token from the best logits alone, where they are enough to tell; nothing, and no number is
+  // drawn, where they are not: without cuts, with a repetition penalty that lifts others above them, where
+  // top_k, top_p or min_p leave more.
+  absl::StatusOr<std::optional<SampledToken>> SampleTop(const TopOfRow& top,
+                                                        absl::Span<const std::int32_t> seen);
+
+  const SamplingParams& params() const { return params_; }
+
  private:
   struct Candidate {
     std::int32_t id;
     float logit;  // after the penalty
   };
 
+  // A logit of an id that was seen.
+  float Penalised(float logit) const;
   void Penalise(absl::Span<const float> logits, absl::Span<const std::int32_t> seen);
+  // Makes candidates_ those of the best logits that nothing else can stand between, best first.
+  void CertainCandidates(const TopOfRow& top, absl::Span<const std::int32_t> seen);
+  // Keeps of them and weighs what the cuts leave; false where that may be more than they are.
+  bool CutCertain(const TopOfRow& top);
   std::int32_t Draw(float best_logit);
+  // One of the first candidates, by weights_.
+  std::int32_t Choose();
   // Probability of a logit relative to that of the best one, at the temperature.
   double Weight(float logit, float best_logit) const;
   // The first candidates, best first, that top_k, top_p and min_p leave; their weights go to weights_.

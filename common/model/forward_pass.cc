@@ -85,7 +85,7 @@ absl::Status ForwardPass::RunLayers(const LayerChunk& chunk) {
     SCD_RETURN_IF_ERROR(RunLayer(chunk.last_layer));
     SCD_RETURN_IF_ERROR(backend_.Copy(stream_, chunk.residual_out, residual_));
   }
-  return workspace_.PublishLogits(backend_, 0);
+  return workspace_.PublishLogits(backend_, 0, false);
 }
 
 void ForwardPass::AddRows(const Sequence* sequence, std::int64_t count, std::int64_t first_position) {
@@ -250,7 +250,7 @@ absl::Status ForwardPass::Head() {
     SCD_RETURN_IF_ERROR(MultiplyPart(backend_, stream_, normed_, weights_.lm_head.all(),
                                      workspace_.head_output(num_logit_rows_)));
   }
-  return workspace_.PublishLogits(backend_, num_logit_rows_);
+  return workspace_.PublishLogits(backend_, num_logit_rows_, options_.leave_logits);
 }
 
 }  // namespace scd

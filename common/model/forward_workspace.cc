@@ -76,13 +76,13 @@ absl::Status ForwardWorkspace::Upload(Backend& backend, std::int64_t list, std::
   return backend.Copy(*stream_, DeviceIndices(list, rows), host);
 }
 
-absl::Status ForwardWorkspace::PublishLogits(Backend& backend, std::int64_t rows) {
-  if (host_logits_ == nullptr) {
-    logits_ = head_output(rows);
-    return absl::OkStatus();
-  }
+absl::Status ForwardWorkspace::PublishLogits(Backend& backend, std::int64_t rows, bool leave) {
+  const TensorView computed = head_output(rows);
+  device_logits_ = computed;
+  logits_ = host_logits_ == nullptr ? ConstTensorView(computed) : ConstTensorView();
+  if (host_logits_ == nullptr || leave) return absl::OkStatus();
   const TensorView host = host_logits_->View(DType::kF32, {rows, sizes_.vocabulary});
-  SCD_RETURN_IF_ERROR(backend.Copy(*stream_, host, head_output(rows)));
+  SCD_RETURN_IF_ERROR(backend.Copy(*stream_, host, computed));
   logits_ = host;
   return absl::OkStatus();
 }

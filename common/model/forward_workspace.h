@@ -38,6 +38,7 @@ class ForwardWorkspace final : public Transformer::Workspace {
   std::int64_t max_rows() const override { return sizes_.max_rows; }
   std::int64_t max_logit_rows() const override { return sizes_.max_logit_rows; }
   ConstTensorView logits() const override { return logits_; }
+  ConstTensorView device_logits() const override { return device_logits_; }
   Stream& stream() override { return *stream_; }
 
   const WorkspaceSizes& sizes() const { return sizes_; }
@@ -80,11 +81,12 @@ class ForwardWorkspace final : public Transformer::Workspace {
   ConstTensorView positions(std::int64_t rows) const { return DeviceIndices(1, rows); }
   TensorView kept_positions(std::int64_t rows) const { return DeviceIndices(2, rows); }
 
-  // [rows, vocabulary] where the head product writes, then brought to the host as logits().
+  // [rows, vocabulary] where the head product writes, then brought to the host as logits() unless they are
+  // left there.
   TensorView head_output(std::int64_t rows) const {
     return head_output_->View(DType::kF32, {rows, sizes_.vocabulary});
   }
-  absl::Status PublishLogits(Backend& backend, std::int64_t rows);
+  absl::Status PublishLogits(Backend& backend, std::int64_t rows, bool leave);
 
  private:
   ForwardWorkspace(const WorkspaceSizes& sizes, std::unique_ptr<Stream> stream);
@@ -106,6 +108,7 @@ class ForwardWorkspace final : public Transformer::Workspace {
   std::unique_ptr<Buffer> head_output_;
   std::unique_ptr<Buffer> host_logits_;  // absent where the device's memory is the host's
   ConstTensorView logits_;
+  ConstTensorView device_logits_;
 };
 
 }  // namespace scd

@@ -37,6 +37,8 @@ struct ForwardChunk {
 struct ForwardOptions {
   LayerTap* tap = nullptr;
   std::stop_token cancel = {};  // looked at before every layer: CANCELLED
+  // Logits are left where they were computed: where that is not the host's memory, logits() is empty.
+  bool leave_logits = false;
 };
 
 // Consecutive rows of one sequence's residual stream, for a pass over a part of the layers.
@@ -115,6 +117,8 @@ class Transformer::Workspace {
   virtual std::int64_t max_logit_rows() const = 0;
   // [rows that were asked for, vocabulary] f32 on the host, in chunk order; valid until the next pass.
   virtual ConstTensorView logits() const = 0;
+  // The same where they were computed, on the backend's device.
+  virtual ConstTensorView device_logits() const = 0;
   // The stream that passes run on.
   virtual Stream& stream() = 0;
 };

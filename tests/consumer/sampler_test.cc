@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -183,6 +185,98 @@ TEST(SamplerTest, LogitsThatAreNoDistributionAreInternalErrors) {
   EXPECT_EQ(sampler.Sample({1.0f, kInfinity}, {}).status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(sampler.Sample({-kInfinity, -kInfinity}, {}).status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(sampler.Sample({}, {}).status().code(), absl::StatusCode::kInternal);
+}
+
+// The k best of the logits and their sums, as a device finds them.
+struct Top {
+  Top(const std::vector<float>& all, std::int64_t k, float temperature) {
+    std::vector<std::int32_t> order(all.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return all[static_cast<std::size_t>(a)] > all[static_cast<std::size_t>(b)];
+    });
+    for (std::int64_t i = 0; i < k; ++i) {
+      ids.push_back(order[static_cast<std::size_t>(i)]);
+      logits.push_back(all[static_cast<std::size_t>(ids.back())]);
+    }
+    row = {.logits = logits, .ids = ids, .vocabulary = static_cast<std::int64_t>(all.size())};
+    for (const float logit : all) {
+      row.sum += std::exp(logit - logits[0]);
+      row.tempered_sum += std::exp((logit - logits[0]) / (temperature > 0.0f ? temperature : 1.0f));
+    }
+  }
+  std::vector<float> logits;
+  std::vector<std::int32_t> ids;
+  TopOfRow row;
+};
+
+struct TopCase {
+  const char* name;
+  SamplingParams params;
+  bool enough;  // the 40 best of 1000
+};
+
+TEST(SampleTopTest, AgreesWithTheWholeRowWhereItAnswers) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> peaked(0.0f, 6.0f);
+  const TopCase cases[] = {
+      {"greedy", {}, true},
+      {"greedy with penalty", {.repetition_penalty = 1.3f, .num_top_logprobs = 5}, true},
+      {"greedy with a penalty that lifts", {.repetition_penalty = 0.5f}, false},
+      {"plain", {.temperature = 0.8f}, false},
+      {"top_k", {.temperature = 0.8f, .top_k = 20, .num_top_logprobs = 20}, true},
+      {"top_k of more", {.temperature = 0.8f, .top_k = 41}, false},
+      {"top_k and penalty", {.temperature = 1.5f, .top_k = 5, .repetition_penalty = 1.2f}, true},
+      {"top_k, top_p and min_p", {.temperature = 1.1f, .top_k = 30, .top_p = 0.8f, .min_p = 0.01f}, true},
+      {"top_p", {.temperature = 0.7f, .top_p = 0.9f}, true},
+      {"top_p and penalty", {.temperature = 0.7f, .top_p = 0.9f, .repetition_penalty = 1.2f}, false},
+      {"min_p", {.temperature = 0.7f, .min_p = 0.05f}, true},
+      {"min_p of next to nothing", {.temperature = 50.0f, .min_p = 0.001f}, false},
+      {"top_p of all", {.temperature = 9.0f, .top_p = 0.999f}, false},
+  };
+  for (const TopCase& c : cases) {
+    Sampler of_whole(c.params);
+    Sampler of_top(c.params);
+    for (int i = 0; i < 200; ++i) {
+      std::vector<float> logits(1000);
+      for (float& logit : logits) logit = std::round(peaked(random) * 4.0f) / 4.0f;  // with equal ones
+      const Top top(logits, 40, c.params.temperature);
+      const std::vector<std::int32_t> seen = {top.ids[0], top.ids[3], top.ids[0], 17, 2000, -1};
+      const auto token = of_top.SampleTop(top.row, seen);
+      ASSERT_TRUE(token.ok()) << c.name << ": " << token.status();
+      ASSERT_EQ(token->has_value(), c.enough) << c.name << " row " << i;
+      if (!c.enough) continue;
+      const auto whole = of_whole.Sample(logits, seen);
+      ASSERT_EQ((*token)->id, whole->id) << c.name << " row " << i;
+      EXPECT_NEAR((*token)->logprob, whole->logprob, 1e-5);
+      ASSERT_EQ((*token)->top.size(), whole->top.size());
+      for (std::size_t j = 0; j < whole->top.size(); ++j) {
+        EXPECT_EQ((*token)->top[j].id, whole->top[j].id);
+        EXPECT_NEAR((*token)->top[j].logprob, whole->top[j].logprob, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(SampleTopTest, ARefusalDrawsNoNumber) {
+  const SamplingParams params{.temperature = 1.0f, .top_p = 0.95f};
+  const std::vector<float> flat(1000, 0.5f);
+  std::vector<float> peaked = flat;
+  peaked[7] = 20.0f;
+  peaked[8] = 19.9f;
+  Sampler refused(params);
+  Sampler other(params);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(refused.SampleTop(Top(flat, 40, 1.0f).row, {})->has_value());
+    EXPECT_EQ(refused.Sample(flat, {})->id, other.Sample(flat, {})->id);
+    EXPECT_EQ((*refused.SampleTop(Top(peaked, 40, 1.0f).row, {}))->id, other.Sample(peaked, {})->id);
+  }
+}
+
+TEST(SampleTopTest, WhatIsNoDistributionIsAnInternalError) {
+  Top top({1.0f, 2.0f}, 2, 1.0f);
+  top.row.sum = kNan;
+  EXPECT_EQ(Sampler({}).SampleTop(top.row, {}).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(SamplingParamsTest, ValidateNamesTheField) {
