@@ -72,7 +72,7 @@ TEST_P(KvDTypesParityTest, GroupsOfEverySize) {
 
 TEST_P(KvDTypesParityTest, EqualWeightsGiveTheMeanOfWhatIsSeen) {
   // Queries of zeros: whatever weights are rounded to, these are exact, so that a position too many or too
-  // few shows.
+  // few shows. Sums on tensor cores keep fewer bits than f32.
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Rows& rows : {Rows{0, 130}, {70, 40}, {33, 5}, {200, 3}}) {
       for (const std::int64_t window : {0, 1, 31, 50}) {
@@ -101,7 +101,7 @@ TEST_P(KvDTypesParityTest, EqualWeightsGiveTheMeanOfWhatIsSeen) {
             }
           }
         }
-        ExpectClose(tested_.Get(out), means, 5e-6,
+        ExpectClose(tested_.Get(out), means, 1e-4,
                     absl::StrCat("rows ", rows.first_position, "+", rows.count, " window ", window));
       }
     }
