@@ -29,6 +29,7 @@ TEST(CudaShimDaemonsTest, AnswersThroughTheCodesEqualTheModelsOwn) {
     settings->push_back("device=cuda");
     settings->push_back("cuda.plugin=" SCD_CUDA_SHIM);
     settings->push_back("cuda.scratch_mib=4");
+    settings->push_back("kv_cache.memory_mib=auto");
   }
   // The first takes all that a daemon needs: a second one, at start or while it serves, fails.
   ASSERT_EQ(setenv("SCD_CUDA_SHIM_MOST_ALLOCATIONS", "1", 1), 0);

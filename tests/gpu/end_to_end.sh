@@ -27,7 +27,7 @@ start() {
   local name=$1 line
   shift
   "$bin/$name" --config "$folder/configs/${name#scd-}.yaml" --set device=cuda --set "cuda.plugin=\"$plugin\"" \
-    --set cuda.scratch_mib=16 --set cuda.memory_mib=1024 --set math=f32 \
+    --set cuda.scratch_mib=16 --set cuda.memory_mib=256 --set kv_cache.memory_mib=64 --set math=f32 \
     --set "model.path=$folder/pair/model" --set server.listen=127.0.0.1:0 \
     --set metrics.listen=127.0.0.1:0 "$@" > "$logs/$name.log" 2>&1 &
   pids+=($!)
@@ -45,7 +45,7 @@ start() {
 
 start scd-producer --set "bundles=[$folder/pair/bundle]" --set prefill.max_prompt_tokens=512
 start scd-consumer --set 'model.adapter=""' --set "bundle=$folder/pair/bundle" \
-  --set "producer.address=127.0.0.1:$port" --set plan.codec=f32 --set kv_cache.memory_mib=64
+  --set "producer.address=127.0.0.1:$port" --set plan.codec=f32
 
 prompt=
 for i in {0..59}; do prompt+=$(((i * 37 + 11) % 250)),; done
