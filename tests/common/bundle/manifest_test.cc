@@ -260,7 +260,7 @@ TEST(ManifestTest, NewerVersionIsCalledNewer) {
   document["what_it_brings"] = 1;
   const absl::Status status = Parse(document);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(status.message(), "m.json: version: 4 is newer than this program knows, 3");
+  EXPECT_EQ(status.message(), "m.json: version: 5 is newer than this program knows, 4");
 }
 
 TEST(ManifestTest, OlderVersionHasToBeFittedAgain) {
@@ -270,7 +270,7 @@ TEST(ManifestTest, OlderVersionHasToBeFittedAgain) {
   const absl::Status status = Parse(document);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
-            "m.json: version: 1 is older than the one that this program reads, 3: fit the bundle "
+            "m.json: version: 1 is older than the one that this program reads, 4: fit the bundle "
             "again with scd-calibrate");
 }
 
