@@ -1,11 +1,6 @@
 #include "calibrate/calibration.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -14,34 +9,31 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "calibrate/bundle_tensors.h"
 #include "calibrate/code_samples.h"
 #include "calibrate/corpus_stage.h"
 #include "calibrate/device_memory.h"
-#include "calibrate/file_io.h"
 #include "calibrate/fitted_pair.h"
 #include "calibrate/fused_stage.h"
 #include "calibrate/held_out_evaluator.h"
 #include "calibrate/model_pair.h"
+#include "calibrate/output_check.h"
 #include "calibrate/pair_manifest.h"
 #include "calibrate/patch_choice.h"
 #include "calibrate/patch_stage.h"
+#include "calibrate/quality_stage.h"
 #include "calibrate/rate_stage.h"
 #include "calibrate/reuse_stage.h"
 #include "calibrate/selective_stage.h"
 #include "calibrate/stage_clock.h"
 #include "calibrate/trace_stage.h"
 #include "common/bundle/bundle.h"
-#include "common/bundle/bundle_layout.h"
 #include "common/bundle/bundle_writer.h"
 #include "common/model/loaded_pair.h"
 #include "kernels/status_macros.h"
 
 namespace scd {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Layers whose attention inputs are kept: every layer where codes of all are made from them or sampled, else
 // those that may become candidates.
@@ -57,30 +49,6 @@ std::vector<std::int64_t> HiddenLayers(const CalibrateConfig& config, std::int64
     std::iota(layers.begin(), layers.end(), std::int64_t{0});
   }
   return layers;
-}
-
-// A file can be made in the nearest folder of `path` that is there.
-absl::Status CheckWritable(absl::string_view field, const std::string& path) {
-  fs::path folder = fs::absolute(path).lexically_normal();
-  std::error_code ignored;
-  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  std::string probe = (folder / ".scd-calibrate-XXXXXX").string();
-  const int descriptor = mkostemp(probe.data(), O_CLOEXEC);
-  if (descriptor < 0) return FileError(absl::StrCat(field, ": ", path), "cannot write in " + folder.string());
-  close(descriptor);
-  unlink(probe.c_str());
-  return absl::OkStatus();
-}
-
-// What WriteBundle would refuse at the end is refused at the start.
-absl::Status CheckOutput(const std::string& path) {
-  std::error_code ignored;
-  if (fs::exists(path, ignored) && !fs::is_empty(path, ignored) &&
-      !fs::exists(fs::path(path) / kManifestFile, ignored)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("output: ", path, ": is there and is no bundle; it is not replaced"));
-  }
-  return CheckWritable("output", path);
 }
 
 // What changes the numbers that models compute by more than their last bits: the device, and how products are
@@ -276,29 +244,8 @@ absl::Status Calibration::MeasureQuality() {
   StageClock clock(context_.log, "held-out quality");
   SCD_ASSIGN_OR_RETURN(const auto draft, WriteDraft(fitted_));
   SCD_ASSIGN_OR_RETURN(const auto evaluator, MakeEvaluator(config_.measure.quality_prefixes));
-  SCD_RETURN_IF_ERROR(evaluator->UseBundle(*draft));
-  const std::vector<std::int64_t>& patched = fitted_.choice.layers;
-  SCD_ASSIGN_OR_RETURN(const HeldOutScore reuse, evaluator->ScoreWith({}, StateSource::kReuse));
-  SCD_ASSIGN_OR_RETURN(const HeldOutScore scd, evaluator->ScoreWith(patched, StateSource::kPatch));
-  HeldOutQuality& quality = fitted_.quality;
-  quality = {.kl_reuse = reuse.kl,
-             .kl_scd = scd.kl,
-             .ppl_native = evaluator->oracle_ppl(),
-             .ppl_reuse = reuse.ppl,
-             .ppl_scd = scd.ppl};
-  context_.log.Info(absl::StrFormat(
-      "held-out quality on %d prefixes: KL %.4f with Reuse alone, %.4f with Patch layers [%s]; "
-      "PPL %.2f native, %.2f Reuse, %.2f with Patch",
-      evaluator->num_prefixes(), reuse.kl, scd.kl, absl::StrJoin(patched, " "), quality.ppl_native, reuse.ppl,
-      scd.ppl));
-  if (fitted_.fused.empty()) return absl::OkStatus();
-  SCD_ASSIGN_OR_RETURN(const LayerPlan plan,
-                       draft->ResolvePlan({.form = StateForm::kFused, .codec = Codec::kBF16}));
-  SCD_ASSIGN_OR_RETURN(const PlanScore fused, evaluator->ScorePlan(*draft, plan));
-  quality.kl_fused = fused.quality.kl;
-  quality.ppl_fused = fused.quality.ppl;
-  context_.log.Info(absl::StrFormat("held-out quality of fused layers, codes in bf16: KL %.4f, PPL %.2f",
-                                    quality.kl_fused, quality.ppl_fused));
+  SCD_ASSIGN_OR_RETURN(fitted_.quality, RunQualityStage(context_, *draft, fitted_.choice.layers,
+                                                        !fitted_.fused.empty(), *evaluator));
   return absl::OkStatus();
 }
 
