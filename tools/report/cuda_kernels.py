@@ -186,7 +186,8 @@ of a block.
 ## Instructions of the hot loops
 
 Of each kernel the smallest loop with at least half of its arithmetic, as it was unrolled; without a loop, all of it. *LD* are
-loads whose memory the compiler did not know (device or shared), *LDS* includes LDSM, *rest* is integers, addresses, conversions, moves and branches.
+loads whose memory the compiler did not know (device or shared), *LDS* includes LDSM, *rest* is integers, addresses,
+conversions, moves and branches.
 """)
     print("\n".join(loops_table(listings, [a for a in LOOP_ARCHITECTURES if a in listings])))
     for name, architecture, kind in SHOWN:
