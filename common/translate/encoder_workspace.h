@@ -24,9 +24,9 @@ namespace scd {
 struct EncoderSizes {
   std::int64_t most_columns = 0;  // of a code, as it leaves the device
   DType staging_dtype = DType::kF32;
-  bool integers = false;       // another device packs them before they leave it
-  bool positions = false;      // some rows are turned
-  std::size_t num_kept = 0;    // layers of a group whose rows are kept
+  bool integers = false;     // another device packs them before they leave it
+  bool positions = false;    // some rows are turned
+  std::size_t num_kept = 0;  // layers of a group whose rows are kept
   std::int64_t hidden = 0;
 };
 
