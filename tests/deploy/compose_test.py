@@ -122,7 +122,8 @@ class ComposeTest(unittest.TestCase):
             self.assertEqual(services[name]["build"]["dockerfile"], "deploy/Dockerfile.cuda")
             self.assertEqual(services[name]["build"]["target"], name)
         for name in ("producer", "consumer"):
-            self.assertEqual(services[name]["command"], ["--config", f"/etc/scd/{name}.yaml", "--set", "device=cuda"])
+            self.assertEqual(services[name]["command"], ["--config", f"/etc/scd/{name}.yaml", "--set", "device=cuda",
+                                                         "--set", "cuda.memory_mib=8192"])
             device, = services[name]["deploy"]["resources"]["reservations"]["devices"]
             self.assertEqual((device["driver"], device["capabilities"]), ("nvidia", ["gpu"]))
             self.assertTrue(services[name]["read_only"])
