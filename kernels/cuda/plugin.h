@@ -13,7 +13,7 @@
 namespace scd {
 
 // Goes up with every change of Backend, BackendOptions or of what they are made of.
-inline constexpr std::uint32_t kCudaPluginVersion = 1;
+inline constexpr std::uint32_t kCudaPluginVersion = 2;
 
 // The compiler that laid out the types.
 inline constexpr char kCudaPluginBuild[] = __VERSION__;
