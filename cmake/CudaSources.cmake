@@ -29,3 +29,15 @@ set(SCD_CUDA_SHARED_SOURCES
   ${PROJECT_SOURCE_DIR}/kernels/quantized_matrix.cc
   ${PROJECT_SOURCE_DIR}/kernels/tensor_view.cc)
 set(SCD_CUDA_DEPS absl::memory absl::span absl::status absl::statusor absl::strings)
+
+# SCD_CUDA_INTERFACE: a number that stands for the headers that a program and its plug-in must have in common.
+set(scd_cuda_interface "")
+foreach(header backend backend_factory cuda/plugin dtype grouped_integers paged_kv quantized_matrix rope_table tensor_view)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/${header}.h)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/kernels/${header}.h scd_header_digest)
+  string(APPEND scd_cuda_interface ${scd_header_digest})
+endforeach()
+string(SHA256 scd_cuda_interface ${scd_cuda_interface})
+string(SUBSTRING ${scd_cuda_interface} 0 8 scd_cuda_interface)
+set_source_files_properties(${scd_cuda_folder}/plugin.cc ${scd_cuda_folder}/load_plugin.cc PROPERTIES
+  COMPILE_DEFINITIONS SCD_CUDA_INTERFACE=0x${scd_cuda_interface}u)

@@ -50,8 +50,8 @@ absl::StatusOr<const CudaPlugin*> Load(const std::string& path) {
   const auto entry = reinterpret_cast<CudaPluginFunction>(dlsym(library, kCudaPluginEntry));
   if (entry == nullptr) return NotPossible(path, " is another library");
   const CudaPlugin* plugin = entry();
-  if (plugin->version != kCudaPluginVersion) {
-    return NotPossible(path, " is of version ", plugin->version, ", this program needs ", kCudaPluginVersion);
+  if (plugin->interface != SCD_CUDA_INTERFACE) {
+    return NotPossible(path, " was built from other sources than this program");
   }
   if (std::strcmp(plugin->build, kCudaPluginBuild) != 0) {
     return NotPossible(path, " was built by compiler ", plugin->build, ", this program by ",

@@ -1,5 +1,5 @@
 // What a program and the cuda backend's shared library (libscd_cuda.so) agree on: one C function that answers
-// with this struct. Both sides are built from one tree; the version says where they were not.
+// with this struct. Both sides are built from one tree; `interface` and `build` say where they were not.
 #ifndef SCD_KERNELS_CUDA_PLUGIN_H_
 #define SCD_KERNELS_CUDA_PLUGIN_H_
 
@@ -12,14 +12,13 @@
 
 namespace scd {
 
-// Goes up with every change of Backend, BackendOptions or of what they are made of.
-inline constexpr std::uint32_t kCudaPluginVersion = 2;
-
 // The compiler that laid out the types.
 inline constexpr char kCudaPluginBuild[] = __VERSION__;
 
 struct CudaPlugin {
-  std::uint32_t version = kCudaPluginVersion;
+  // SCD_CUDA_INTERFACE of its build: stands for the headers of Backend, BackendOptions and what they are made
+  // of (cmake/CudaSources.cmake).
+  std::uint32_t interface = 0;
   const char* build = kCudaPluginBuild;
   absl::StatusOr<std::unique_ptr<Backend>> (*create)(const BackendOptions& options) = nullptr;
 };

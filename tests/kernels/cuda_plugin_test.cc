@@ -42,8 +42,8 @@ TEST(CudaPluginTest, AnotherFileIsNotLoaded) {
   ExpectNotPossible(Plugin(SCD_OTHER_LIBRARY), "is another library");
 }
 
-TEST(CudaPluginTest, AnotherVersionIsNotUsed) {
-  ExpectNotPossible(Plugin(SCD_OLD_PLUGIN), "is of version 0, this program needs 1");
+TEST(CudaPluginTest, OneOfOtherSourcesIsNotUsed) {
+  ExpectNotPossible(Plugin(SCD_OLD_PLUGIN), "was built from other sources than this program");
 }
 
 TEST(CudaPluginTest, WithoutAGpuTheReasonIsTheDrivers) {

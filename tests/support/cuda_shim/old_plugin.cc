@@ -1,7 +1,7 @@
-// A plug-in of an earlier version than any program that would load it.
+// A plug-in that was built from other sources than any program that would load it.
 #include "kernels/cuda/plugin.h"
 
 extern "C" const scd::CudaPlugin* scd_cuda_plugin() {
-  static constexpr scd::CudaPlugin kPlugin{.version = 0};
+  static constexpr scd::CudaPlugin kPlugin{.interface = 0};
   return &kPlugin;
 }
