@@ -20,17 +20,18 @@ TransferOutcome Cancelled() {
 
 GrpcCodeStream::GrpcCodeStream(std::shared_ptr<ProducerPeer> peer, CodeRequest request,
                                std::shared_ptr<CodeSink> sink)
-    : peer_(std::move(peer)),
-      request_(std::move(request)),
+    : request_(std::move(request)),
       sink_(std::move(sink)),
-      free_places_(std::max<std::int64_t>(peer_->options().queue_frames, 1)) {}
+      free_places_(std::max<std::int64_t>(peer->options().queue_frames, 1)) {
+  connection_->peer = std::move(peer);
+}
 
 void GrpcCodeStream::Start() {
   self_ = shared_from_this();
-  if (request_.connect_anew) peer_->ConnectAnew();
-  stub_ = peer_->stub();
+  if (request_.connect_anew) connection_->peer->ConnectAnew();
+  connection_->stub = connection_->peer->stub();
   // Once for each connection: asked every time it would cost each prompt a round trip.
-  if (peer_->proved()) {
+  if (connection_->peer->proved()) {
     StartPrefill();
   } else {
     StartHandshake();
@@ -39,19 +40,19 @@ void GrpcCodeStream::Start() {
 
 void GrpcCodeStream::StartHandshake() {
   waiting_.emplace(trace(), TraceTrack::kTransfer, "handshake");
-  info_context_.set_deadline(
-      absl::ToChronoTime(std::min(request_.deadline, absl::Now() + peer_->options().connect_timeout)));
-  stub_->async()->Info(&info_context_, &info_request_, &info_,
-                       [this](const grpc::Status& status) { OnHandshakeDone(status); });
+  connection_->handshake.set_deadline(absl::ToChronoTime(
+      std::min(request_.deadline, absl::Now() + connection_->peer->options().connect_timeout)));
+  connection_->stub->async()->Info(&connection_->handshake, &info_request_, &info_,
+                                   [this](const grpc::Status& status) { OnHandshakeDone(status); });
 }
 
 void GrpcCodeStream::OnHandshakeDone(const grpc::Status& status) {
   if (cancelled()) return End(Cancelled());
-  if (!status.ok()) return End(peer_->ExplainHandshake(status, request_.deadline));
-  if (const absl::Status identity = CheckProducerInfo(peer_->expected(), info_); !identity.ok()) {
+  if (!status.ok()) return End(connection_->peer->ExplainHandshake(status, request_.deadline));
+  if (const absl::Status identity = CheckProducerInfo(connection_->peer->expected(), info_); !identity.ok()) {
     return End({TransferReason::kHandshake, identity});
   }
-  peer_->SetProved(stub_.get(), true);
+  connection_->peer->SetProved(connection_->stub.get(), true);
   StartPrefill();
 }
 
@@ -59,15 +60,15 @@ void GrpcCodeStream::StartPrefill() {
   waiting_.emplace(trace(), TraceTrack::kTransfer, "wait for the first frame");
   const TokenRange& range = request_.range;
   prefill_request_.set_request_id(request_.request_id);
-  prefill_request_.set_bundle_digest(std::string(peer_->expected().bundle.bytes()));
+  prefill_request_.set_bundle_digest(std::string(connection_->peer->expected().bundle.bytes()));
   *prefill_request_.mutable_plan() = PlanToProto(request_.plan);
   prefill_request_.mutable_token_ids()->Add(request_.prompt->begin(), request_.prompt->begin() + range.end);
   prefill_request_.set_first_token(static_cast<std::uint32_t>(range.begin));
   prefill_request_.set_end_token(static_cast<std::uint32_t>(range.end));
   prefill_request_.set_max_uncoded_tokens(static_cast<std::uint32_t>(request_.max_uncoded_tokens));
   prefill_request_.set_no_store(request_.no_code_store);
-  context_.set_deadline(absl::ToChronoTime(request_.deadline));
-  stub_->async()->Prefill(&context_, &prefill_request_, this);
+  connection_->prefill.set_deadline(absl::ToChronoTime(request_.deadline));
+  connection_->stub->async()->Prefill(&connection_->prefill, &prefill_request_, this);
   // Reads are also started from Release: the hold keeps OnDone away until the last of them.
   AddHold();
   StartRead(&response_);
@@ -82,7 +83,7 @@ void GrpcCodeStream::OnReadDone(bool ok) {
       absl::MutexLock lock(&mutex_);
       failure_ = std::move(outcome);
     }
-    context_.TryCancel();
+    connection_->prefill.TryCancel();
     return RemoveHold();
   }
   {
@@ -116,8 +117,8 @@ TransferOutcome GrpcCodeStream::Take(v1::PrefillResponse& response) {
 
 TransferOutcome GrpcCodeStream::TakeHeader(const v1::PrefillHeader& header) {
   if (header_) return {TransferReason::kBadHeader, absl::DataLossError("a second header")};
-  const ExpectedHeader expected{.model = peer_->expected().model,
-                                .bundle = peer_->expected().bundle,
+  const ExpectedHeader expected{.model = connection_->peer->expected().model,
+                                .bundle = connection_->peer->expected().bundle,
                                 .plan = request_.plan,
                                 .first_token = request_.range.begin,
                                 .end_token = request_.range.end,
@@ -193,13 +194,17 @@ void GrpcCodeStream::Release() {
 
 void GrpcCodeStream::Cancel() {
   bool was_paused = false;
+  std::shared_ptr<Connection> connection;
   {
     absl::MutexLock lock(&mutex_);
+    connection = connection_;
     cancelled_ = true;
     was_paused = std::exchange(paused_, false);
   }
-  info_context_.TryCancel();
-  context_.TryCancel();
+  if (connection != nullptr) {
+    connection->handshake.TryCancel();
+    connection->prefill.TryCancel();
+  }
   if (was_paused) StartRead(&response_);
 }
 
@@ -209,11 +214,13 @@ void GrpcCodeStream::OnDone(const grpc::Status& status) {
     absl::MutexLock lock(&mutex_);
     outcome = cancelled_ ? Cancelled() : failure_;
   }
-  if (outcome.ok() && !status.ok()) outcome = peer_->Explain(status, header_.has_value());
+  if (outcome.ok() && !status.ok()) outcome = connection_->peer->Explain(status, header_.has_value());
   if (outcome.ok() && !trailer_seen_) {
     outcome = {TransferReason::kIncomplete, absl::DataLossError("the stream ended without a trailer")};
   }
-  if (!outcome.ok() && outcome.reason != TransferReason::kCancelled) peer_->SetProved(stub_.get(), false);
+  if (!outcome.ok() && outcome.reason != TransferReason::kCancelled) {
+    connection_->peer->SetProved(connection_->stub.get(), false);
+  }
   End(outcome);
 }
 
@@ -223,6 +230,11 @@ void GrpcCodeStream::End(const TransferOutcome& outcome) {
   end.outcome = outcome;
   end.stats = stats_;
   if (outcome.ok()) end.range = {request_.range.begin, header_->end_token};
+  {
+    std::shared_ptr<Connection> connection;
+    absl::MutexLock lock(&mutex_);
+    connection.swap(connection_);
+  }
   // The sink may hold this stream: neither keeps the other alive from here on.
   const std::shared_ptr<CodeSink> sink = std::move(sink_);
   sink->OnEnd(end);

@@ -50,18 +50,27 @@ class GrpcCodeStream final : public CodeStream,
   RequestTrace* trace() const { return request_.trace.get(); }
   double ElapsedMs() const { return absl::ToDoubleMilliseconds(absl::Now() - start_); }
 
-  const std::shared_ptr<ProducerPeer> peer_;
+  // What holds the producer's channel. A thread of gRPC that let go of a process' last channel would have to
+  // join itself: so End gives this up before the sink hears of the end, while the client still holds the
+  // channel.
+  struct Connection {
+    std::shared_ptr<ProducerPeer> peer;
+    std::shared_ptr<v1::Producer::Stub> stub;  // from Start on
+    grpc::ClientContext handshake;
+    grpc::ClientContext prefill;
+  };
+
+  // Taken away under mutex_, by End. Calls of gRPC come before that and read it as it is, others under
+  // mutex_.
+  std::shared_ptr<Connection> connection_ = std::make_shared<Connection>();
   const CodeRequest request_;
-  std::shared_ptr<v1::Producer::Stub> stub_;  // from Start on
-  std::optional<TraceSpan> waiting_;          // for the handshake, then for the first frame
+  std::optional<TraceSpan> waiting_;  // for the handshake, then for the first frame
   std::shared_ptr<CodeSink> sink_;
   const absl::Time start_ = absl::Now();
   std::shared_ptr<GrpcCodeStream> self_;
 
-  grpc::ClientContext info_context_;
   v1::ProducerInfoRequest info_request_;
   v1::ProducerInfo info_;
-  grpc::ClientContext context_;
   v1::PrefillRequest prefill_request_;
   v1::PrefillResponse response_;
 
