@@ -67,8 +67,6 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
   TransferOptions& transfer = raw->options.transfer;
   auto* group = app->add_option_group("Transfer", "What is not given is the server's choice");
   if (with_mode) {
-    std::vector<std::string> modes = ModeNames();
-    modes.emplace_back(kAutoMode);
     group
         ->add_option("--mode", transfer.mode,
                      "How the prompt's state comes: codes (fused: one code for several layers; scd; reuse: "
@@ -76,7 +74,7 @@ void AddTransfer(CLI::App* app, Raw* raw, bool with_mode) {
                      "auto: fused where the bundle has it, else scd), the producer's own KV (raw, "
                      "raw_rerope, quantized, quantized_rerope), that with "
                      "some layers computed here (selective), or native prefill (local)")
-        ->check(CLI::IsMember(modes));
+        ->check(CLI::IsMember(ModeChoices()));
     group
         ->add_option("--policy", transfer.policy,
                      "Without the producer: require an error, prefer native prefill, or off (always native)")

@@ -92,7 +92,7 @@ void ReadConsumerConfig(YamlSection root, ConsumerConfig* config) {
                {"prefer", TransferPolicy::kPrefer},
                {"off", TransferPolicy::kOff}});
   root.String("mode", &config->mode);
-  if (!IsModeName(config->mode) && config->mode != kAutoMode) root.Fail("mode", ModeNamesText());
+  if (!IsModeChoice(config->mode)) root.Fail("mode", ModeNamesText());
   if (config->bundle.empty() && config->mode != kLocalMode)
     root.Fail("bundle", "is needed unless mode is local");
   ReadPlan(root, *config);

@@ -74,7 +74,7 @@ absl::Status ResolvePlan(const TransferDefaults& defaults, const v1::PlanOverrid
 absl::StatusOr<TransferChoice> ChooseTransfer(const TransferDefaults& defaults, const v1::Transfer& request) {
   TransferChoice choice;
   choice.mode = request.mode().empty() ? defaults.mode : request.mode();
-  if (!IsModeName(choice.mode) && choice.mode != kAutoMode) {
+  if (!IsModeChoice(choice.mode)) {
     return absl::InvalidArgumentError(absl::StrCat("transfer.mode: ", ModeNamesText()));
   }
   SCD_ASSIGN_OR_RETURN(choice.policy, ChoosePolicy(defaults.policy, request.policy()));

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/transfer_modes.h"
 
 namespace scd {
 namespace {
 
-ModeRow BaseRow(const AblateConfig& config, const char* mode, std::string name) {
+ModeRow BaseRow(const AblateConfig& config, std::string_view mode, std::string name) {
   ModeRow row{.name = std::move(name), .group = "ablation", .spec = {}};
   row.spec.mode = mode;
   row.spec.native_head = config.native_head;
@@ -58,10 +60,10 @@ std::vector<ModeRow> DistortionRows(const AblateConfig& config, const BundleMani
   if (distortions.empty()) {
     for (const RatePoint& point : manifest.rate_points) distortions.push_back(point.distortion);
   }
+  const std::string_view mode = ResolveMode(kAutoMode, manifest.fused.rank > 0, {});
   std::vector<ModeRow> rows;
   for (const double distortion : distortions) {
-    ModeRow row =
-        BaseRow(config, manifest.fused.rank > 0 ? "fused" : "scd", absl::StrCat("distortion ", distortion));
+    ModeRow row = BaseRow(config, mode, absl::StrCat("distortion ", distortion));
     row.spec.codec = Codec::kEntropy;
     row.spec.distortion = distortion;
     rows.push_back(std::move(row));

@@ -45,14 +45,18 @@ bool IsModeName(std::string_view name) {
   return Find(name) != nullptr;
 }
 
-std::vector<std::string> ModeNames() {
-  std::vector<std::string> names;
+bool IsModeChoice(std::string_view name) {
+  return name == kAutoMode || IsModeName(name);
+}
+
+std::vector<std::string> ModeChoices() {
+  std::vector<std::string> names = {std::string(kAutoMode)};
   for (const Mode& mode : kModes) names.emplace_back(mode.name);
   return names;
 }
 
 std::string ModeNamesText() {
-  return absl::StrCat("expected one of ", std::string(kAutoMode), ", ", absl::StrJoin(ModeNames(), ", "));
+  return absl::StrCat("expected one of ", absl::StrJoin(ModeChoices(), ", "));
 }
 
 std::string_view ResolveMode(std::string_view mode, bool has_fused, const PlanRequest& plan) {

@@ -17,9 +17,11 @@ inline constexpr std::string_view kScdMode = "scd";      // semantic codes: Reus
 inline constexpr std::string_view kFusedMode = "fused";  // one code for K and V of a group of layers
 inline constexpr std::string_view kAutoMode = "auto";    // no mode of its own: ResolveMode
 
-// The modes themselves, without auto.
-std::vector<std::string> ModeNames();
+// Whether it is a mode itself, which auto is not.
 bool IsModeName(std::string_view name);
+// What may be asked for: auto, and the modes.
+std::vector<std::string> ModeChoices();
+bool IsModeChoice(std::string_view name);
 // "expected one of auto, scd, reuse, local, ...".
 std::string ModeNamesText();
 

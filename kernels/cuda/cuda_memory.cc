@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> DeviceMemory::Create(std::optional
       return absl::ResourceExhaustedError(
           absl::StrCat("cuda.memory_mib: auto: ", sizes.free / kMiB, " MiB of the GPU's ", sizes.total / kMiB,
                        " are free, ", reserve / kMiB,
-                       " are left to the driver; give a number of MiB, or free", " memory of the GPU"));
+                       " are left to the driver; give a number of MiB, or free memory of the GPU"));
     }
     bytes = (sizes.free - reserve) / kMiB * kMiB;
   }

@@ -102,6 +102,9 @@ TEST(TransferModesTest, NamesAreAClosedList) {
   EXPECT_FALSE(IsModeName("Local"));
   EXPECT_FALSE(IsModeName(""));
   EXPECT_FALSE(IsModeName("auto"));
+  EXPECT_TRUE(IsModeChoice("auto"));
+  EXPECT_TRUE(IsModeChoice("fused"));
+  EXPECT_FALSE(IsModeChoice("Auto"));
   EXPECT_EQ(ModeNamesText(),
             "expected one of auto, scd, reuse, fused, local, raw, raw_rerope, quantized, quantized_rerope, "
             "selective");
