@@ -33,7 +33,7 @@ for p in json.load(open("CMakePresets.json"))["configurePresets"]:
     if p["name"] == sys.argv[1]: print(p["binaryDir"].replace("${sourceDir}/", ""))' "$preset")
 log="$build/run_tests.log"
 status=0
-ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || status=$?
+ctest --test-dir "$build" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || status=$?
 
 # Skips: allowed for the labels gpu and root, and where there is no reference data.
 skipped=$(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) (Skipped)$/\1/p' "$log")
